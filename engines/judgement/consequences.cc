@@ -81,7 +81,7 @@ void Consequences::Take(const Leaves& row) {
   if (memory.producer == kNone || memory.origin == kNone || memory.error < kWrong) return;
   if (calls_.PlaceOfCall(memory.producer).phase != Phase::kBackward) {
     findings_.Reaches(memory.origin, Reached::kOutput, "", memory.error);
-  } else if (row.to_backward) {
+  } else if (calls_.PlaceOf(row.place).phase == Phase::kBackward) {
     left_gradients_.emplace_back(memory.origin, memory.error);
   }
 }

@@ -69,6 +69,9 @@ struct Finding {
   Proof precision = Proof::kNotTested;
   std::optional<Cure> cure;
   Severity severity = Severity::kInfo;
+  // Infinities of a backward pass that the program has read, as in a test, and let into no gradient
+  // that an optimizer used: it has left the update out.
+  bool discarded = false;
   int count = 1;  // in this step
   std::vector<Reach> reach;
 

@@ -10,14 +10,21 @@ Judge::Judge(LostChanges& run, int step, std::optional<double> first_loss)
     : run_(run),
       operators_(calls_, findings_, slots_),
       consequences_(calls_, findings_, slots_, first_loss),
+      profiles_(calls_),
       changes_(calls_, run, step) {}
 
-void Judge::Take(const Call& row) {
+std::vector<std::pair<int, int>> Judge::Take(const Call& row) {
   newest_ = std::max(newest_, row.number);
   calls_.Add(row);
   const std::string& schema = calls_.SchemaOf(row.number);
   if (schema == "aten::nan_to_num" || schema == "aten::nan_to_num_")
     consequences_.Replaces(row.number);
+  return profiles_.Enters(row.number);
+}
+
+int Judge::Take(const Leaves& row) {
+  consequences_.Take(row);
+  return profiles_.Takes(row.place, calls_.MemoryOf(row.memory), row.type, row.offset);
 }
 
 bool Judge::Take(const Result& row, Evidence& evidence) {
@@ -25,6 +32,7 @@ bool Judge::Take(const Result& row, Evidence& evidence) {
   if (const ReferenceError* found = slots_.At(row.slot); found != nullptr) {
     double& most = magnitudes_[calls_.SamePlace(calls_[row.call].place)];
     most = std::max(most, found->max_reference);
+    profiles_.Makes(row.call, row.type, *found);
   }
   if (!row.state.empty()) {
     consequences_.Wrote(row);

@@ -15,6 +15,7 @@
 #include "engines/judgement/consequences.h"
 #include "engines/judgement/evidence.h"
 #include "engines/judgement/findings.h"
+#include "engines/judgement/layer_profiles.h"
 #include "engines/judgement/lost_changes.h"
 #include "engines/judgement/operator_judge.h"
 #include "engines/judgement/slots.h"
@@ -31,7 +32,8 @@ class Judge {
   void Take(const Place& row) { calls_.Add(row); }
   void Take(const Figures& row) { slots_.Put(row.slot, row.found); }
   void Take(const Enters& row) { calls_.MemoryOf(row.memory).error = row.error; }
-  void Take(const Call& row);
+  // The inputs whose formats are to be measured, each with the layer that it has left.
+  std::vector<std::pair<int, int>> Take(const Call& row);
   // Whether the reference has to begin anew, as what is held.
   bool Take(const Result& row, Evidence& evidence);
   void Take(const Indices& row, Evidence& evidence) { operators_.Take(row, evidence); }
@@ -39,7 +41,9 @@ class Judge {
   bool Take(const Mask& row) { return consequences_.Take(row); }  // whether it is another one
   void Take(const Decided& row) { consequences_.Take(row); }
   void Take(const Read& row) { consequences_.Take(row); }
-  void Take(const Leaves& row) { consequences_.Take(row); }
+  // The layer whose formats are to be measured by it; kNone.
+  int Take(const Leaves& row);
+  void Take(const Formats& row) { profiles_.Take(row); }
   void Take(const Fed& row) { consequences_.Take(row); }
   void Take(const Loss& row) { consequences_.Take(row); }
   void Take(const Output& row) { consequences_.Take(row); }
@@ -60,6 +64,7 @@ class Judge {
   Memory MemoryOf(int64_t memory) { return calls_.MemoryOf(memory); }
   const Consequences& consequences() const { return consequences_; }
   const StepChanges& changes() const { return changes_; }
+  const LayerProfiles& profiles() const { return profiles_; }
   const Slots& slots() const { return slots_; }
   int compared() const { return operators_.compared(); }
   // Why the newest result, or whole numbers, are a finding or none.
@@ -74,6 +79,7 @@ class Judge {
   LostChanges& run_;
   OperatorJudge operators_;
   Consequences consequences_;
+  LayerProfiles profiles_;
   StepChanges changes_;
   std::map<int, double> magnitudes_;
   int newest_ = 0;  // the number of the newest call

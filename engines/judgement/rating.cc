@@ -21,8 +21,6 @@ bool IsNote(const Finding& finding) {
          (finding.kind == FindingKind::kAmplified || finding.kind == FindingKind::kFlushed);
 }
 
-// Infinities of a backward pass that the program has read, as in a test, and let into no gradient
-// that an optimizer used: it has left the update out.
 bool IsDiscarded(const Finding& finding, const Calls& calls) {
   return finding.kind == FindingKind::kRange &&
          calls.PlaceOf(finding.place).phase == Phase::kBackward &&
@@ -36,9 +34,9 @@ bool LooksSettled(const Finding& finding) {
   return finding.GetsTo(Reached::kDecision);
 }
 
-Severity SeverityOf(const Finding& finding, const Calls& calls) {
+Severity SeverityOf(const Finding& finding) {
   if (finding.GetsOnlyTo({Reached::kReplaced}) || IsNote(finding)) return Severity::kInfo;
-  if (IsNotFinite(finding) && !IsDiscarded(finding, calls)) return Severity::kError;
+  if (IsNotFinite(finding) && !finding.discarded) return Severity::kError;
   return Severity::kWarning;
 }
 
@@ -75,7 +73,8 @@ std::vector<int> Rate(Findings& findings, const Calls& calls, bool is_settled) {
   for (size_t at = 0; at < findings.all().size(); ++at) {
     const int number = static_cast<int>(at);
     Finding& finding = findings[number];
-    finding.severity = SeverityOf(finding, calls);
+    finding.discarded = IsDiscarded(finding, calls);
+    finding.severity = SeverityOf(finding);
     Follow(finding, findings);
     if (finding.severity == Severity::kWarning && is_settled && !LooksSettled(finding))
       finding.severity = Severity::kInfo;

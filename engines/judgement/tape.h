@@ -16,6 +16,7 @@
 
 #include "base/run_words.h"
 #include "engines/judgement/element.h"
+#include "numerics/format_error.h"
 #include "numerics/reference_error.h"
 
 namespace mpnanny::judgement {
@@ -54,6 +55,7 @@ struct Enters {
 struct Input {
   int64_t memory = kNone;
   Element type = Element::kFloat32;
+  int64_t offset = 0;    // of its first element in the memory
   int position = kNone;  // in a list of tensors
   int slot = kNone;      // where the same values were compared before
   bool read = true;      // false: only written
@@ -111,7 +113,15 @@ struct Read {
 // A value goes on to an operator that is not followed.
 struct Leaves {
   int64_t memory = kNone;
-  bool to_backward = false;
+  int place = 0;  // of that operator
+  Element type = Element::kFloat32;
+  int64_t offset = 0;
+};
+
+// What other formats would make of a value that has left a layer.
+struct Formats {
+  int layer = 0;  // as the judge has numbered it
+  FormatErrors found;
 };
 
 // This input of a call is data where it meets what is trained.
@@ -214,8 +224,8 @@ struct Answer {
 };
 
 using Row = std::variant<Place, Figures, Enters, Call, Result, Indices, Mask, Decided, Read, Leaves,
-                         Fed, Loss, Output, GradientAgain, Optimizer, Gradient, OptimizerEnds,
-                         Change, Together, LostLine, KeptAtRandom, State, Answer>;
+                         Formats, Fed, Loss, Output, GradientAgain, Optimizer, Gradient,
+                         OptimizerEnds, Change, Together, LostLine, KeptAtRandom, State, Answer>;
 
 struct Tape {
   int step = 0;                      // of the training

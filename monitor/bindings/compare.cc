@@ -1,6 +1,7 @@
 #include "monitor/bindings/compare.h"
 
 #include "monitor/bindings/call_tensors.h"
+#include "monitor/bindings/finding_tuples.h"
 #include "numerics/format_error.h"
 #include "numerics/format_loss.h"
 #include "numerics/reference_error.h"
@@ -31,12 +32,7 @@ PyObject* Compare(PyObject*, PyObject* args) {
   const CallTensors list;
   if (!list->Add(held) || !list->Add(reference)) Py_RETURN_NONE;
   const ReferenceError found = CompareWithReference(list->views()[0], list->views()[1], floor);
-  return Py_BuildValue(
-      "(LLLLLLLLLNdddddd)", Count(found.numel), Count(found.range), Count(found.undefined),
-      Count(found.infinite), Count(found.reference_only), Count(found.nonzero),
-      Count(found.flushed), Count(found.wrong_integers), Count(found.clipped),
-      PyBool_FromLong(found.integers), found.squared_error, found.squared_reference,
-      found.squared_flushed, found.max_error, found.max_reference, found.max_held);
+  return FiguresTuple(found);
 }
 
 PyObject* CompareChanges(PyObject*, PyObject* args) {

@@ -3,14 +3,11 @@
 #include <cmath>
 
 namespace mpnanny {
-namespace {
 
 PyObject* OptionalNumber(const std::optional<double>& value) {
   if (!value) Py_RETURN_NONE;
   return PyFloat_FromDouble(*value);
 }
-
-}  // namespace
 
 std::optional<double> OptionalDouble(PyObject* value) {
   if (value == nullptr || value == Py_None) return std::nullopt;

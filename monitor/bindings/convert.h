@@ -23,6 +23,9 @@ std::string OrEmpty(const char* text);
 
 PyObject* Text(std::string_view text);
 
+// None where there is none.
+PyObject* OptionalNumber(const std::optional<double>& value);
+
 // (at, duration, loss, lr, scale, scale_after, growth_interval, skipped, peak_memory); None where
 // not known.
 // False with a Python error set if `args` is no such tuple.

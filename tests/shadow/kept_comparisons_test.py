@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from mpnanny import _core
 from mpnanny.fp64 import comparison
 from mpnanny.fp64.places import Places
+from mpnanny.fp64.references import NONE
+from mpnanny.shadow import tape
 from mpnanny.shadow.changes import Changes
 from mpnanny.shadow.engine import ShadowMode
 
@@ -25,13 +26,13 @@ def mode():
 def compared(monkeypatch):
     """The shapes of what the kernels compare."""
     shapes = []
-    real = _core.compare
+    real = tape.as_read
 
-    def compare(held, *others):
+    def as_read(held, reference):
         shapes.append(tuple(held.shape))
-        return real(held, *others)
+        return real(held, reference)
 
-    monkeypatch.setattr(comparison._core, "compare", compare)
+    monkeypatch.setattr(tape, "as_read", as_read)
     return shapes
 
 
@@ -62,22 +63,22 @@ def test_what_was_written_is_compared_again(mode):
     with mode:
         x = cancelled()
         entry = mode.references.entry(x)
-        assert entry.comparison_of(x) is not None
-        assert entry.comparison_of(x[1:]) is None
-        assert entry.comparison_of(x.mT) is None
+        assert entry.slot_of(x) != NONE
+        assert entry.slot_of(x[1:]) == NONE
+        assert entry.slot_of(x.mT) == NONE
         x[1:].add_(1)
-        assert entry.comparison_of(x) is None
-        assert entry.comparison_of(x[1:]).numel == 56
+        assert entry.slot_of(x) == NONE
+        assert mode.tape.figures(entry.slot_of(x[1:])).numel == 56
         mode.looking = False
         x[1:].add_(1)  # out of sight
-        assert entry.comparison_of(x[1:]) is None
+        assert entry.slot_of(x[1:]) == NONE
 
 
 def test_an_operator_that_draws_leaves_no_comparison_behind(mode):
     with mode:
         x = cancelled()
         torch.nn.init.normal_(x[1:])
-        assert mode.references.entry(x).comparison_of(x) is None
+        assert mode.references.entry(x).slot_of(x) == NONE
 
 
 @pytest.mark.parametrize("dims", [3, 4, 5])
@@ -95,8 +96,8 @@ def test_the_order_in_memory_makes_no_difference(dims):
 def test_old_values_are_copied_where_they_are_used(mode):
     state = torch.randn(4)
     made = []
-    judge = mode.judge.judge
-    mode.judge.judge = lambda call, *others: (made.append(call.written), judge(call, *others))[1]
+    result = mode.tape.result
+    mode.tape.result = lambda call, *others: (made.append(call.written), result(call, *others))[1]
     with mode:
         x = cancelled()
         x.mul_(2)
@@ -124,8 +125,10 @@ def test_what_is_overwritten_first_changes_from_what_was_held(mode):
     held = [each.clone() for each in states]
     sources = [torch.randn(each.shape) for each in states]
     changes = []
-    judge = mode.judge.judge
-    mode.judge.judge = lambda call, *others: (changes.extend(call.written), judge(call, *others))[1]
+    result = mode.tape.result
+    mode.tape.result = lambda call, *others: (changes.extend(call.written), result(call, *others))[
+        1
+    ]
     with mode:
         for state, source in zip(states, sources, strict=True):
             state.copy_(source)

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from ..fp64.findings import INTEGERS, RANGE, UNDEFINED, Finding
+from ..fp64.thresholds import AMPLIFICATION
 from ..operators.places import is_users
 from ..programs.policy import Policy
 from ..programs.program import Program
-from ..shadow.judge import AMPLIFICATION
 from .compared import Compared
 from .decisions import Differing
 from .dimensions import Dimension

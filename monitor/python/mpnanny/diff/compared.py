@@ -36,7 +36,11 @@ def compare_all(step: ShadowStep, tensors: list[tuple[str, torch.Tensor]]) -> li
         entry = step.mode.references.entry(tensor)
         found = None if reference is None else compare(tensor, reference)
         if found is not None and entry is not None:
-            made.append(Compared(name, tensor.dtype, tuple(tensor.shape), found, entry.noise))
+            made.append(
+                Compared(
+                    name, tensor.dtype, tuple(tensor.shape), found, step.mode.tape.is_noise(entry)
+                )
+            )
     return made
 
 

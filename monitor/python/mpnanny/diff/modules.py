@@ -18,8 +18,8 @@ from torch import nn
 from ..base.safetensors import load, save, storable
 from ..fp64.call import floats
 from ..fp64.comparison import compare
+from ..fp64.thresholds import AMPLIFICATION, WRONG
 from ..programs.problem import Problem
-from ..shadow.judge import AMPLIFICATION, WRONG
 
 ORDER = "order"  # in the metadata of a capture: names as they were made
 

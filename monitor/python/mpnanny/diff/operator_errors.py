@@ -108,7 +108,8 @@ class OperatorErrors(StepMode):
             if reference is None or not held.numel():
                 continue
             entry = self._shadow.references.entry(held)
-            found = None if entry is None else entry.comparison_of(held)
+            tape = self._shadow.tape
+            found = None if entry is None else tape.figures(entry.slot_of(held))
             found = found or compare(held, reference)
             if found is None:
                 continue
@@ -116,7 +117,7 @@ class OperatorErrors(StepMode):
             row.absmax = max(row.absmax, found.max_held)
             if found.integers and found.numel >= FEWEST_WHOLE:
                 row.wrong_whole = max(row.wrong_whole, found.wrong_integers / found.numel)
-            noise = entry is not None and entry.noise
+            noise = entry is not None and tape.is_noise(entry)
             if not noise and math.isfinite(found.error):
                 row.accumulated = max(row.accumulated, found.error)
             own = compare(held, exact[index]) if index < len(exact) else None
@@ -127,13 +128,13 @@ class OperatorErrors(StepMode):
 
     def _see_findings(self, args: Any, kwargs: Any) -> None:
         """The operator that has just run is one of which something was found."""
-        findings = self._shadow.judge.findings.all()
-        if len(findings) > self._seen:
+        count, newest = self._shadow.tape.judge.found()
+        if count > self._seen:
             inputs = [each for each in floats((args, kwargs)) if each.dim()]
             if inputs:
                 largest = max(inputs, key=torch.Tensor.numel)
-                self.dimensions[findings[-1].number] = dimensions(largest)
-        self._seen = len(findings)
+                self.dimensions[newest] = dimensions(largest)
+        self._seen = count
 
     def _exact(
         self, operator: Operator, func: Any, args: Any, kwargs: Any, held: torch.Tensor

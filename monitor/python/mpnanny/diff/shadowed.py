@@ -78,7 +78,7 @@ def measure(
         entry = step.mode.references.set(held, exact)
         entry.new = False
         found = compare(held, exact)
-        entry.error = 0.0 if found is None else found.error
+        step.mode.tape.judge.enters(entry.memory, 0.0 if found is None else found.error)
     missing = MissingKernels()
     made.decisions = Decisions(None if full is None else full.decisions)
     errors = OperatorErrors(step.mode, step.places, made.decisions)

@@ -8,7 +8,7 @@ import torch
 
 from ..fp64.comparison import HALF_ULP, compare
 from ..fp64.findings import AMPLIFIED, INTEGERS, RANGE, UNDEFINED, Finding
-from ..shadow.judge import NOTED
+from ..fp64.thresholds import NOTED
 from .decisions import CAST_SHARE, Differing
 from .operator_errors import FEWEST_WHOLE, Row
 from .shadowed import Measured

@@ -10,8 +10,6 @@ from typing import Any
 
 import torch
 
-from .comparison import Comparison, compare
-from .findings import Finding
 from .history import Node, is_float
 from .operators import Operator
 from .places import Site
@@ -24,12 +22,11 @@ class Input:
     held: torch.Tensor  # with the values before the operator
     reference: torch.Tensor
     node: Node | None
-    error: float
-    origin: Finding | None
-    noise: bool
-    rounding: float
-    found: Comparison | None
+    memory: int  # as Entry.memory
+    slot: int  # of a comparison that was made already, NONE
     position: int | None  # in a list of tensors
+    read: bool = True  # not only written
+    error: float = 0.0  # 0 of what is 0 but for rounding
 
     @classmethod
     def of(
@@ -38,27 +35,12 @@ class Input:
         held: torch.Tensor,
         reference: torch.Tensor,
         entry: Entry,
-        found: Comparison | None,
+        slot: int,
         position: int | None,
+        read: bool = True,
     ) -> Input:
-        """`entry`: as it is before the operator. `found`: a comparison that was made already."""
-        return cls(
-            tensor,
-            held,
-            reference,
-            entry.node,
-            entry.error,
-            entry.origin,
-            entry.noise,
-            entry.rounding,
-            found,
-            position,
-        )
-
-    def compare(self) -> Comparison | None:
-        if self.found is None:
-            self.found = compare(self.held, self.reference)
-        return self.found
+        """`entry`: as it is before the operator."""
+        return cls(tensor, held, reference, entry.node, entry.memory, slot, position, read)
 
 
 @dataclass(slots=True)
@@ -70,7 +52,7 @@ class Written:
     entry: Entry
     before: torch.Tensor | None  # copy of the old value, where it is needed
     was: torch.Tensor | None  # of the reference
-    found: Comparison | None  # of the old value with its reference
+    slot: int  # of the old value's comparison with its reference, NONE
     position: int | None  # in a list of tensors
 
 
@@ -79,9 +61,9 @@ class Call:
 
     __slots__ = (
         "function",
-        "inputs",
         "memories",
         "node",
+        "operands",
         "operator",
         "position",
         "reference_args",
@@ -100,15 +82,22 @@ class Call:
         self.node = Node(operator, function, site, number)
         self.reference_args: Any = ()
         self.reference_kwargs: Any = {}
-        self.inputs: list[Input] = []
+        self.operands: list[Input] = []  # floating-point arguments, in their order
         self.written: list[Written] = []
         # ids of the whole numbers and masks that it writes: another run of it gets copies, since
         # what it writes is the program's.
         self.whole: set[int] = set()
         self.memories: set[int] = set()
         self.shared: set[int] = set()  # memory of several arguments, where one is overwritten
-        self.rounding = 0.0  # as Entry.rounding, of this operator itself
+        # Part of the held error below which the reference may be its own rounding, where that is
+        # of products in FP32.
+        self.rounding = 0.0
         self.position: int | None = None  # in the lists of the call, of the result in question
+
+    @property
+    def inputs(self) -> list[Input]:
+        """What the operator reads."""
+        return [each for each in self.operands if each.read]
 
     def sources(self) -> list[Input]:
         """What the result in question is made of: of lists the tensors at its position."""
@@ -152,8 +141,6 @@ class Result:
     index: int  # among the results of the operator
     held: torch.Tensor
     reference: torch.Tensor
-    found: Comparison
-    origin: Finding | None  # where the error of its worst input comes from
 
 
 @contextlib.contextmanager

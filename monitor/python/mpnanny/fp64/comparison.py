@@ -9,6 +9,7 @@ import torch
 
 from .. import _core
 from .operators import COMPLEX
+from .thresholds import MANY_FLUSHED, MATTERS, MUCH_FLUSHED, OF_FP64
 
 # Half the distance to the next number at 1: the largest relative error of one rounding.
 HALF_ULP = {
@@ -22,10 +23,6 @@ HALF_ULP = {
     torch.complex64: 2.0**-24,
     torch.complex128: 2.0**-53,
 }
-
-# The rounding of references, beside the terms of a sum: of FP64, and of FP32 in products.
-OF_FP64 = 256 * 2.0**-53
-OF_PRODUCTS = 16 * 2.0**-24
 
 
 class Comparison(NamedTuple):
@@ -47,6 +44,9 @@ class Comparison(NamedTuple):
     max_error: float
     max_reference: float
     max_held: float
+    flushed_that_matter: int
+    flushed_in_range: int
+    flushed_that_matter_in_range: int
 
     @property
     def error(self) -> float:
@@ -95,17 +95,21 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.resolve_neg() if tensor.is_neg() else tensor
 
 
-def compare(held: torch.Tensor, reference: torch.Tensor, floor: float = 0.0) -> Comparison | None:
-    """None where one of the two cannot be read. `floor`: smaller magnitudes of the reference do not
-    count as flushed.
-    """
-    held, reference = _plain(held), _plain(reference)
+def compare(held: torch.Tensor, reference: torch.Tensor) -> Comparison | None:
+    """None where one of the two cannot be read."""
+    held, reference = as_read(held, reference)
     if held.device.type != "cpu":
-        return on_device(held, reference, floor)
+        return on_device(held, reference)
+    figures: Any = _core.compare(held, reference)
+    return None if figures is None else Comparison(*figures)
+
+
+def as_read(held: torch.Tensor, reference: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The two as the kernels read them: real numbers, in the order of their memory."""
+    held, reference = _plain(held), _plain(reference)
     if held.dim() > 2 and held.stride(1) == 1 and held.shape[1] > 1:  # channels_last
         held, reference = held.movedim(1, -1), reference.movedim(1, -1)
-    figures: Any = _core.compare(held, reference, floor)
-    return None if figures is None else Comparison(*figures)
+    return held, reference
 
 
 def compare_change(
@@ -118,9 +122,9 @@ def compare_change(
     return None if figures is None else Change(*figures)
 
 
-def on_device(held: torch.Tensor, reference: torch.Tensor, floor: float) -> Comparison:
+def on_device(held: torch.Tensor, reference: torch.Tensor) -> Comparison:
     """The same by torch's operators, where the memory is out of the kernels' reach; waits for the
-    device once.
+    device once, and once more where much was flushed.
     """
     h, r = held.to(torch.float64), reference.to(torch.float64)
     held_finite, finite = h.isfinite(), r.isfinite()
@@ -128,7 +132,7 @@ def on_device(held: torch.Tensor, reference: torch.Tensor, floor: float) -> Comp
     h, r0 = torch.where(both, h, 0.0), torch.where(both, r, 0.0)
     size = torch.where(finite, r, 0.0).abs()
     nonzero = finite & (r != 0)
-    flushed = both & (r0 != 0) & (h == 0) & (r0.abs() >= floor)
+    flushed = both & (r0 != 0) & (h == 0)
     whole = both & (r0 == r0.round())
     largest = torch.finfo(held.dtype).max
     zero = h.new_zeros(1)
@@ -157,8 +161,30 @@ def on_device(held: torch.Tensor, reference: torch.Tensor, floor: float) -> Comp
         scaled = torch.stack([h - r0, r0, torch.where(flushed, r0, 0.0)])
         figures[9:12] = scaled.square().flatten(1).sum(1).tolist()
     counts = [int(each) for each in figures[:8]]
-    rest: Any = (*counts, bool(figures[8]), *figures[9:])
-    return Comparison(held.numel(), *rest)
+    rest: Any = (*counts, bool(figures[8]), *figures[9:], 0, 0, 0)
+    found = Comparison(held.numel(), *rest)
+    are_many = found.flushed > MANY_FLUSHED * found.nonzero
+    much = found.squared_flushed > MUCH_FLUSHED * found.squared_error
+    return _count_flushed(found, held.dtype, r0, flushed) if are_many or much else found
+
+
+def _count_flushed(
+    found: Comparison, dtype: torch.dtype, reference: torch.Tensor, flushed: torch.Tensor
+) -> Comparison:
+    """Which of the flushed elements count."""
+    if not found.flushed:
+        return found
+    least = MATTERS * math.sqrt(found.squared_reference / found.numel)
+    format_ = torch.finfo(dtype)
+    smallest = format_.smallest_normal * format_.eps
+    sizes = torch.where(flushed, reference.abs(), -1.0)
+    floors = (least, smallest, max(least, smallest))
+    counts = torch.stack([(sizes >= each).sum() for each in floors]).tolist()
+    return found._replace(
+        flushed_that_matter=counts[0],
+        flushed_in_range=counts[1],
+        flushed_that_matter_in_range=counts[2],
+    )
 
 
 def change_on_device(
@@ -181,8 +207,3 @@ def change_on_device(
     ]
     figures = torch.stack([each.to(torch.float64) for each in rows]).tolist()
     return Change(held.numel(), int(figures[0]), int(figures[1]), *figures[2:])
-
-
-# A loss below this part of the first ones is of a model that has converged: its gradients are what
-# rounding leaves.
-MATTERS_LOSS = 1e-3

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,15 +19,14 @@ import torch
 
 from .call import tensors_of
 from .comparison import compare
-from .findings import INTEGERS, PROVEN, RANGE, Cure, Finding
+from .findings import INTEGERS, Cure
 from .history import Held, Node
 from .operators import COMPLEX, SOFTMAX
 from .references import wide
-from .witness import came_in
+from .thresholds import CURED
 
 MOST_LEVELS = 24
 MOST_NODES = 256
-CURED = 0.1  # of the error that it had, at the most
 
 
 def _target(node: Node, made: torch.dtype) -> torch.dtype:
@@ -112,6 +112,20 @@ class Recomputation:
         return held.alias.to(_convert(held.alias.dtype, self._target), copy=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is to be right: result `index` of `node`, held as `dtype`, was to be `reference`.
+    `error_of`: how wrong the results were of an operator of this step, by its number.
+    """
+
+    node: Node
+    index: int
+    reference: torch.Tensor
+    kind: str
+    dtype: torch.dtype
+    error_of: Callable[[int], float]
+
+
 def _error_of(result: torch.Tensor, reference: torch.Tensor, kind: str) -> float:
     if not result.is_floating_point() and not result.is_complex():
         result = result.to(torch.float64)  # indices
@@ -123,91 +137,53 @@ def _error_of(result: torch.Tensor, reference: torch.Tensor, kind: str) -> float
     return found.error
 
 
-def find_cure(
-    finding: Finding,
-    node: Node,
-    index: int,
-    reference: torch.Tensor,
-    errors: dict[int, float],
-    dtype: torch.dtype,
-    deadline: float,
-) -> None:
-    """Fills in `precision` and `cure` of `finding`. `node`: the operator as it ran, whose result
-    `index`, held as `dtype`, was to be `reference`. `errors`: how wrong each result was that
-    earlier operators of this step made, by their number. `deadline`: of time.perf_counter().
+def find_cure(case: Case, before: float, narrow: bool, deadline: float) -> Cure | str:
+    """What makes the error `before` small; a text where nothing does. `narrow`: the error came in
+    with 16 bits, so that FP32 may be enough. `deadline`: of time.perf_counter().
     """
-    before = math.inf if finding.kind == RANGE else finding.error_out
-    if finding.kind == INTEGERS:
-        before = finding.share
     bound = min(CURED * before, 0.25) if math.isfinite(before) else 0.05
-    # What ran in FP32 works on an error of 16 bits, or on its own.
-    single = (torch.float32,) if _met_16_bits(node) else ()
-    targets = dict.fromkeys((*single, _target(node, dtype), torch.float64))
+    single = (torch.float32,) if narrow else ()
+    targets = dict.fromkeys((*single, _target(case.node, case.dtype), torch.float64))
     for target in targets:
         for share in (0.25, 0.0):  # along the worst inputs; then along all
             if time.perf_counter() > deadline:
-                finding.detail["cure"] = "not found in the time that there was"
-                return
-            if _search(
-                finding, node, index, reference, errors, target, before, bound, share, deadline
-            ):
-                return
-    finding.detail["cure"] = "not found"
-
-
-def _met_16_bits(node: Node) -> bool:
-    """Whether the error that `node` works on came in with a narrower type than FP32."""
-    source = came_in(node)
-    return source is not None and any(each in source.dtype for each in ("float16", "float8"))
+                return "not found in the time that there was"
+            found = _search(case, target, bound, share, deadline)
+            if found is not None:
+                nodes, after = found
+                return _cure(nodes, target, before, after)
+    return "not found"
 
 
 def _search(
-    finding: Finding,
-    node: Node,
-    index: int,
-    reference: torch.Tensor,
-    errors: dict[int, float],
-    target: torch.dtype,
-    before: float,
-    bound: float,
-    share: float,
-    deadline: float,
-) -> bool:
-    level = [node]
-    nodes = {node.number: node}
+    case: Case, target: torch.dtype, bound: float, share: float, deadline: float
+) -> tuple[dict[int, Node], float] | None:
+    level = [case.node]
+    nodes = {case.node.number: case.node}
     disabled: Any = getattr(torch._C, "_DisableAutocast", None)
     for _ in range(MOST_LEVELS):
         if time.perf_counter() > deadline:
-            return False
+            return None
         with torch.no_grad(), disabled():
-            results = Recomputation(set(nodes), target).of(node)
-        if results is not None and index < len(results):
-            after = _error_of(results[index], reference, finding.kind)
+            results = Recomputation(set(nodes), target).of(case.node)
+        if results is not None and case.index < len(results):
+            after = _error_of(results[case.index], case.reference, case.kind)
             if after <= bound:
-                case = _Case(node, index, reference, finding.kind, target)
-                needed, after = _needed(case, nodes, after, bound, deadline)
-                _write(finding, needed, target, before, after)
-                return True
-        level = _above(level, nodes, errors, share)
+                return _needed(case, target, nodes, after, bound, deadline)
+        level = _above(level, nodes, case.error_of, share)
         if not level or len(nodes) > MOST_NODES:
-            return False
+            return None
         nodes.update((each.number, each) for each in level)
-    return False
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """What is to be right: result `index` of `node`."""
-
-    node: Node
-    index: int
-    reference: torch.Tensor
-    kind: str
-    target: torch.dtype
+    return None
 
 
 def _needed(
-    case: _Case, nodes: dict[int, Node], after: float, bound: float, deadline: float
+    case: Case,
+    target: torch.dtype,
+    nodes: dict[int, Node],
+    after: float,
+    bound: float,
+    deadline: float,
 ) -> tuple[dict[int, Node], float]:
     """Those of `nodes` without which it would not be right, line by line, and the error with them.
     A level of operators was taken as a whole, and not all of it is to blame.
@@ -219,7 +195,7 @@ def _needed(
         fewer = {number: each for number, each in nodes.items() if each.site.source != line}
         disabled: Any = getattr(torch._C, "_DisableAutocast", None)
         with torch.no_grad(), disabled():
-            results = Recomputation(set(fewer), case.target).of(case.node)
+            results = Recomputation(set(fewer), target).of(case.node)
         if results is None or case.index >= len(results):
             continue
         error = _error_of(results[case.index], case.reference, case.kind)
@@ -229,7 +205,7 @@ def _needed(
 
 
 def _above(
-    level: list[Node], nodes: dict[int, Node], errors: dict[int, float], share: float
+    level: list[Node], nodes: dict[int, Node], error_of: Callable[[int], float], share: float
 ) -> list[Node]:
     """The operators that made the inputs of `level`: those whose error is at least `share` of the
     largest.
@@ -237,7 +213,7 @@ def _above(
     found: dict[int, Node] = {}
     for node in level:
         inputs = [held for held in node.inputs() if held.producer is not None]
-        known = [(errors.get(held.producer.number, 0.0), held) for held in inputs if held.producer]
+        known = [(error_of(held.producer.number), held) for held in inputs if held.producer]
         worst = max((error for error, _ in known), default=0.0)
         for error, held in known:
             producer = held.producer
@@ -262,29 +238,13 @@ def _whole_loop(node: Node, nodes: dict[int, Node], found: dict[int, Node]) -> N
                 below.append(producer)
 
 
-def _write(
-    finding: Finding, nodes: dict[int, Node], target: torch.dtype, before: float, after: float
-) -> None:
+def _cure(nodes: dict[int, Node], target: torch.dtype, before: float, after: float) -> Cure:
     chosen = [nodes[number] for number in sorted(nodes)]
     lines = [node.site.source for node in chosen if node.site.source]
-    finding.cure = Cure(
+    return Cure(
         lines=list(dict.fromkeys(lines)),
         operators=list(dict.fromkeys(node.operator.name for node in chosen)),
         what=str(target).removeprefix("torch."),
         error_before=before,
         error_after=after,
     )
-    finding.precision = PROVEN
-
-
-def cure_loop(finding: Finding, node: Node, error: float) -> None:
-    """An accumulation too long to be computed again: what went into it was right, and the reference
-    that accumulates in FP64 is what a wider accumulator gives, up to the error of what went in.
-    """
-    if node.fed is None or max(node.fed, node.entered) > CURED * error:
-        return
-    lines = [node.site.source] if node.site.source else []
-    what = str(_target(node, torch.float32)).removeprefix("torch.")
-    finding.cure = Cure(lines, [node.operator.name], what, error, max(node.fed, node.entered))
-    finding.precision = PROVEN
-    finding.detail.pop("cure", None)

@@ -24,7 +24,6 @@ from .places import Site
 from .references import widened
 
 MOST_CUTS = 10_000
-INPUT_ERROR = 0.2  # relative, L2
 
 
 @dataclass(slots=True)
@@ -283,15 +282,15 @@ class Dependencies:
                 self._zeros[memory] = (Cut(site, 0, False, always=always, largest=largest),)
 
 
-def feeds(call: Call, dependencies: Dependencies) -> None:
+def fed(call: Call, dependencies: Dependencies) -> Iterator[int]:
     """Where data (a batch, labels, a mask) meets what is trained, what is wrong there is learned
-    from, whatever the loss is. `call` is about to run. Data is what no parameter has had a part in:
-    the output of a teacher, or of the model itself, is none.
+    from, whatever the loss is. `call` is about to run: which of its operands are wrong and such
+    data. Data is what no parameter has had a part in: the output of a teacher, or of the model
+    itself, is none.
     """
     if not torch.is_grad_enabled() or not any(each.held.requires_grad for each in call.inputs):
         return
-    for each in call.inputs:
-        if each.held.requires_grad or not INPUT_ERROR <= each.error < float("inf"):
-            continue
-        if each.origin is not None and not dependencies.is_of_leaves(each.held):
-            each.origin.reached("input", "", each.error)
+    for at, each in enumerate(call.operands):
+        if each.error > 0 and each.read and not each.held.requires_grad:
+            if not dependencies.is_of_leaves(each.held):
+                yield at

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,25 @@ class Cure:
     error_after: float | None  # None: not measured
 
 
+@dataclass(frozen=True, slots=True)
+class CameIn:
+    """An operator in which an error came in that is too small there to be a finding."""
+
+    site: Site
+    dtype: str  # "bfloat16", or "float32 → bfloat16"
+    error: float
+
+    def detail(self) -> dict[str, Any]:
+        site = self.site
+        return {
+            "operator": site.operator,
+            "source": site.source,
+            "phase": site.phase,
+            "dtype": self.dtype,
+            "error": self.error,
+        }
+
+
 @dataclass(slots=True)
 class Finding:
     """One operator at one line. Errors are relative, in the L2 norm, against the reference."""
@@ -63,6 +82,9 @@ class Finding:
     precision: str = NOT_TESTED
     cure: Cure | None = None
     severity: str = "INFO"
+    # Infinities of a backward pass that the program has read, as in a test, and let into no
+    # gradient that an optimizer used: it has left the update out.
+    is_discarded: bool = False
     count: int = 1  # in this step
     reach: dict[tuple[str, str], float] = field(default_factory=dict)  # (what, name) -> error
     detail: dict[str, Any] = field(default_factory=dict)
@@ -77,25 +99,6 @@ class Finding:
         return all(what == "gradient" for what, _ in self.reach) and all(
             map(math.isfinite, self.reach.values())
         )
-
-    @property
-    def is_discarded(self) -> bool:
-        """Infinities of a backward pass that the program has read, as in a test, and let into no
-        gradient that an optimizer used: it has left the update out.
-        """
-        if self.kind != RANGE or self.site.phase != "backward":
-            return False
-        return all(what in ("output", "replaced") for what, _ in self.reach)
-
-    def reached(self, what: str, name: str, error: float) -> None:
-        """It gets to a loss, a gradient, a state, an output or an index; so do its parents."""
-        for each in (self, *self.ancestors()):
-            each.reach[what, name] = max(error, each.reach.get((what, name), 0.0))
-
-    def ancestors(self) -> Iterable[Finding]:
-        for parent in self.parents:
-            yield parent
-            yield from parent.ancestors()
 
     def root(self) -> Finding:
         """Where the error that it works on came in; itself, if it made the error."""
@@ -113,25 +116,71 @@ class Finding:
         )
 
 
-class Findings:
-    """Those of one step, one for each kind and place."""
+CARRIERS = {
+    "data": "a tensor that was not finite before the step",
+    "state": "a state that was not finite before the step",
+    "unwritten": "memory that no operator has written since it was made",
+}
 
-    def __init__(self) -> None:
-        self._by_key: dict[tuple[Any, ...], Finding] = {}
 
-    def add(self, finding: Finding) -> Finding:
-        """The finding of this kind and place: this one, or the one that was there before, with the
-        worse figures.
-        """
-        known = self._by_key.get(finding.key)
-        if known is None:
-            self._by_key[finding.key] = finding
-            return finding
-        known.count += 1
-        if finding.error_out > known.error_out or finding.share > known.share:
-            for name in ("dtype", "shape", "share", "magnitude", "error_in", "error_out"):
-                setattr(known, name, getattr(finding, name))
-        return known
+def findings_of(
+    found: tuple[list[tuple[Any, ...]], list[int]], sites: Sequence[Site]
+) -> list[Finding]:
+    """What the judge has found (mpnanny._core.Judge.finish) and what counts of it, the worst first.
+    `sites`: by the numbers of places.
+    """
+    rows, numbers = found
+    made = [_finding_of(row, sites) for row in rows]
+    for finding, row in zip(made, rows, strict=True):
+        if row[9] >= 0:
+            finding.parents = (made[row[9]],)
+    return [made[number] for number in numbers]
 
-    def all(self) -> list[Finding]:
-        return list(self._by_key.values())
+
+def _finding_of(row: tuple[Any, ...], sites: Sequence[Site]) -> Finding:
+    kind, place, number, dtype, shape, share, magnitude, error_in, error_out = row[:9]
+    precision, cure, severity, is_discarded, count, reach = row[10:16]
+    return Finding(
+        kind,
+        sites[place],
+        number,
+        dtype,
+        str(shape),
+        share,
+        magnitude,
+        error_in,
+        error_out,
+        precision=precision,
+        cure=None if cure is None else Cure(*cure),
+        severity=severity,
+        is_discarded=is_discarded,
+        count=count,
+        reach={(what, name): error for what, name, error in reach},
+        detail=_detail_of(row[16:], sites),
+    )
+
+
+def _detail_of(row: tuple[Any, ...], sites: Sequence[Site]) -> dict[str, Any]:
+    why_no_cure, operands, inputs_from, entered, rounded_before, carried, lost = row
+    detail: dict[str, Any] = {}
+    if why_no_cure:
+        detail["cure"] = why_no_cure
+    if operands:
+        detail["operands"] = operands
+    if inputs_from:
+        detail["inputs_from"] = inputs_from
+    if entered is not None:
+        place, dtype, error = entered
+        detail["came_in"] = CameIn(sites[place], dtype, error).detail()
+    if rounded_before:
+        detail["rounded_before"] = True
+    if carried is not None:
+        carrier, whose, at = carried
+        detail |= {"from": CARRIERS[carrier], "carrier": carrier}
+        detail |= {name: value for name, value in (("whose", whose), ("at", at)) if value}
+    if lost is not None:
+        names = ("steps", "lost_in", "since", "half_ulp", "relative_change")
+        detail |= dict(zip(names, lost[:-1], strict=True))
+        if lost[-1]:
+            detail["lost_before"] = True
+    return detail

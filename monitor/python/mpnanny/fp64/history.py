@@ -72,9 +72,6 @@ class Node:
     kwargs: Any = None
     outputs: list[Layout] = field(default_factory=list)
     bytes: int = 0
-    error: float = 0.0
-    entered: float = 0.0  # error with which a loop over the same line was entered
-    fed: float | None = None  # in a loop: the largest error of what was added to it on the way
 
     def inputs(self) -> list[Held]:
         found: list[Held] = []

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from .call import Result, tensors_of
-from .comparison import HALF_ULP, OF_FP64, OF_PRODUCTS, Comparison
+from .call import Input, Result, tensors_of
+from .comparison import HALF_ULP, Comparison
 from .dependencies import Cut
 from .history import Held, Node
 from .references import Entry, References
+from .thresholds import OF_FP64
 
 SAME = 1e-6  # relative difference of two references that are the same
 SINGLE = 8.0  # times the rounding that is usual, of a single element
@@ -22,43 +24,15 @@ _DIFFERENCES = frozenset(("aten::sub", "aten::rsub", "aten::add"))
 _SUMS = frozenset(("aten::sum", "aten::mean"))
 
 
-def cancels(result: Result, rounding: float) -> bool:
-    """Whether the references of equal values were subtracted: what is left is their rounding.
-    (is_noise() does not see it where the held values are equal to the bit.)
-    """
-    call, found = result.call, result.found
-    if call.operator.schema_name not in _DIFFERENCES:
-        return _sums_to_nothing(result)
-    inputs = (each.compare() for each in call.sources())
-    size = max((each.squared_reference for each in inputs if each is not None), default=0.0)
-    return found.squared_reference <= size * (OF_PRODUCTS if rounding else OF_FP64) ** 2
-
-
-def _sums_to_nothing(result: Result) -> bool:
-    """Whether terms were summed whose sum is 0 by design, as of advantages: it is below half an ulp
-    that a term of this size has in FP32, in which most terms were made.
-    """
-    call, found = result.call, result.found
-    name = call.operator.schema_name
-    terms = next((each.compare() for each in call.sources()), None)
-    if name not in _SUMS or terms is None or not terms.numel:
-        return False
-    of_term = terms.squared_reference / terms.numel
-    of_result = found.squared_reference / found.numel
-    if name == "aten::sum":
-        of_result /= (terms.numel / found.numel) ** 2
-    return of_result <= of_term * HALF_ULP[torch.float32] ** 2
-
-
-def depends_on_noise(result: Result) -> bool:
-    """Whether the reference would be another one if its inputs that are 0 but for rounding were 0:
-    the gradient of a bias before a normalisation, divided by its own size, is. exp() of such a
-    difference is 1 either way, and what is held instead is an error.
+def depends_on_noise(result: Result, noise: list[Input]) -> bool:
+    """Whether the reference would be another one if its inputs that are 0 but for rounding
+    (`noise`) were 0: the gradient of a bias before a normalisation, divided by its own size, is.
+    exp() of such a difference is 1 either way, and what is held instead is an error.
     """
     call, index, reference = result.call, result.index, result.reference
     if call.written or call.operator.is_list:
         return True
-    zeroed = {id(each.reference) for each in call.inputs if each.noise}
+    zeroed = {id(each.reference) for each in noise}
 
     def without(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -78,7 +52,9 @@ def depends_on_noise(result: Result) -> bool:
     return not bool(difference <= SAME * reference.norm()) or not bool(reference.any())
 
 
-def is_noise_of_elements(result: Result, references: References, error: float) -> bool:
+def is_noise_of_elements(
+    result: Result, references: References, rounding: Callable[[Entry], float], error: float
+) -> bool:
     """Whether what is wrong by more than `error` are elements that what led to it in this phase has
     as 0 but for rounding, among others that are not: an optimizer that divides by a gradient's own
     size makes whole updates of them, as of the bias of keys, on which no softmax depends.
@@ -90,7 +66,7 @@ def is_noise_of_elements(result: Result, references: References, error: float) -
         entered = [each for node in level for each in _at(node, call.position)]
         for each in entered:
             if each.alias.shape == held.shape and each.intact():
-                noise |= _is_noise(each.alias, references)
+                noise |= _is_noise(each.alias, references, rounding)
         level = []
         for each in entered:
             made = each.producer
@@ -104,7 +80,11 @@ def is_noise_of_elements(result: Result, references: References, error: float) -
 
 
 def cancelled_share(
-    gradient: torch.Tensor, found: Comparison, references: References, zero: Cut | None
+    gradient: torch.Tensor,
+    found: Comparison,
+    references: References,
+    rounding: Callable[[Entry], float],
+    zero: Cut | None,
 ) -> float:
     """The part of a gradient's elements that are 0 but for rounding because their terms cancel out:
     the bias of keys, of a score that is subtracted from another one's, before a normalisation that
@@ -121,14 +101,14 @@ def cancelled_share(
         if not is_sum or not zero.largest:  # a sum of nothing
             return 0.0
         return float(found.max_reference <= OF_FP64 * zero.largest)
-    if found.is_noise(gradient.dtype, entry.rounding):
+    if found.is_noise(gradient.dtype, rounding(entry)):
         return 1.0
     if found.numel > MOST_SINGLE:
         return 0.0  # single ones among so many are none that were made so
     # What is 0 by now had terms as large as those beside it.
     usual = (found.squared_error / found.numel) ** 0.5
     difference = (gradient.detach().to(torch.float64) - reference).abs().clamp_(min=usual)
-    noise = reference.abs() <= _least(gradient.dtype, entry) * difference
+    noise = reference.abs() <= _least(gradient.dtype, rounding(entry)) * difference
     share = float((noise & (reference != 0)).double().mean())
     return share if share >= LEAST_SHARE else 0.0
 
@@ -144,16 +124,18 @@ def _at(node: Node, position: int | None) -> list[Held]:
     return found
 
 
-def _is_noise(tensor: torch.Tensor, references: References) -> torch.Tensor:
+def _is_noise(
+    tensor: torch.Tensor, references: References, rounding: Callable[[Entry], float]
+) -> torch.Tensor:
     """For each element, as Comparison.is_noise() for a whole tensor."""
     entry, reference = references.entry(tensor), references.of(tensor)
     if entry is None or reference is None:
         return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
     difference = tensor.detach().to(torch.float64) - reference
-    is_small = reference.abs() <= _least(tensor.dtype, entry) * difference.abs()
+    is_small = reference.abs() <= _least(tensor.dtype, rounding(entry)) * difference.abs()
     return is_small & (difference != 0) & difference.isfinite()  # what overflowed is no rounding
 
 
-def _least(dtype: torch.dtype, entry: Entry) -> float:
+def _least(dtype: torch.dtype, rounding: float) -> float:
     """The part of its error that a single element's reference is at least, if it is not 0."""
-    return SINGLE * max(OF_FP64 / HALF_ULP.get(dtype, 2.0**-24), entry.rounding)
+    return SINGLE * max(OF_FP64 / HALF_ULP.get(dtype, 2.0**-24), rounding)

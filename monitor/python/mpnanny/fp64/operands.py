@@ -4,25 +4,34 @@ other run takes in their place, and copies of what it is about to write.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from ..operators.places import pass_through
 from .call import Call, Input, Written, floats, tensors_of
-from .comparison import compare
 from .history import Held, is_float, version_of
 from .operators import COMPLEX
-from .references import References, is_whole, wide, widened
+from .references import NONE, References, is_whole, wide, widened
 from .unwritten import Unwritten
 
 pass_through(__file__)
 
 
 class Operands:
-    """Of one step. `fresh`: memory that was made in it without values."""
+    """Of one step. `fresh`: memory that was made in it without values. `compare`: what makes the
+    figures of a comparison, and says in which slot they are.
+    """
 
-    def __init__(self, references: References, unwritten: Unwritten, fresh: set[int]) -> None:
+    def __init__(
+        self,
+        references: References,
+        unwritten: Unwritten,
+        fresh: set[int],
+        compare: Callable[[torch.Tensor, torch.Tensor], int],
+    ) -> None:
+        self._compare = compare
         self._references = references
         self._unwritten = unwritten
         self._fresh = fresh
@@ -40,7 +49,7 @@ class Operands:
             memory = tensor.untyped_storage()._cdata
             entry = self._references.entry(tensor)
             existed = entry is not None
-            found = None if entry is None else entry.comparison_of(tensor)
+            slot = NONE if entry is None else entry.slot_of(tensor)
             overwritten = operator.overwrites and memory not in call.shared
             whole = overwritten and is_whole(tensor)
             reference = self._references.writable(tensor, overwritten)
@@ -61,13 +70,13 @@ class Operands:
                 # A reference that is about to be overwritten has no values before that.
                 was = reference.clone() if existed or not whole else widened(tensor)
             elif not operator.overwrites:
-                if operator.change:
-                    found = found or compare(tensor, reference)
+                if operator.change and slot == NONE:
+                    slot = self._compare(tensor, reference)
                 if not operator.is_list:
                     before = tensor.detach().clone()  # for a cure
-            entry.comparison = None
+            entry.slot = NONE
             call.written.append(
-                Written(tensor, reference, entry, before, was, found, position if is_list else None)
+                Written(tensor, reference, entry, before, was, slot, position if is_list else None)
             )
 
     def reference(
@@ -88,13 +97,15 @@ class Operands:
             call.memories.add(value.untyped_storage()._cdata)
             if id(value) in writes:
                 written = next(each for each in call.written if each.tensor is value)
-                if call.operator.change and not call.operator.overwrites:
-                    before = value if written.before is None else written.before
-                    was = written.reference if written.was is None else written.was
-                    call.inputs.append(Input.of(value, before, was, entry, written.found, position))
+                before = value if written.before is None else written.before
+                was = written.reference if written.was is None else written.was
+                read = call.operator.change and not call.operator.overwrites
+                call.operands.append(
+                    Input.of(value, before, was, entry, written.slot, position, read)
+                )
                 return written.reference
-            found = entry.comparison_of(value)
-            call.inputs.append(Input.of(value, value, reference, entry, found, position))
+            slot = entry.slot_of(value)
+            call.operands.append(Input.of(value, value, reference, entry, slot, position))
             return reference
         if isinstance(value, torch.dtype):
             return wide(value) if value.is_floating_point or value in COMPLEX else value

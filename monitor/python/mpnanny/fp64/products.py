@@ -14,8 +14,9 @@ from typing import Any
 import torch
 
 from .call import Call, tensors_of
-from .comparison import HALF_ULP, OF_PRODUCTS
+from .comparison import HALF_ULP
 from .operators import Operator
+from .thresholds import OF_PRODUCTS
 
 _PRODUCTS = frozenset(
     f"aten::{name}"

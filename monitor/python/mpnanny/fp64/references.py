@@ -8,18 +8,17 @@ are dropped by sweep(). Used by the thread that runs the operator.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from .comparison import Comparison
 from .history import version_of
 from .operators import COMPLEX
 
 if TYPE_CHECKING:
-    from .findings import Finding
     from .history import Node
 
 _REAL = {
@@ -28,6 +27,7 @@ _REAL = {
     torch.complex128: torch.float64,
 }
 SWEEP_EVERY = 96  # new entries
+NONE = -1  # on the tape: what is not there
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
@@ -55,20 +55,17 @@ class Entry:
     base: torch.Tensor  # FP64 with the storage's layout
     new: bool  # made in this step; else it was there before
     kept: bool = False  # (some of) what it held when the step began is still there
+    memory: int = 0  # its number on the tape
     node: Node | None = None  # the operator that wrote it last
-    error: float = 0.0  # relative error of what that wrote
-    origin: Finding | None = None  # where the error comes from
-    noise: bool = False  # the reference is 0 but for its own rounding: errors mean nothing
-    # Part of the held error below which the reference may be its own rounding, where that is of
-    # products in FP32.
-    rounding: float = 0.0
-    comparison: Comparison | None = None  # the newest
+    slot: int = NONE  # of the newest comparison
     compared: tuple[Any, ...] = ()  # which view of the memory, and which versions of it
 
-    def keep(self, tensor: torch.Tensor, found: Comparison, was_written: bool) -> None:
-        """`found` is what comparing `tensor` has given. torch counts a write after it was made."""
+    def keep(self, tensor: torch.Tensor, slot: int, was_written: bool) -> None:
+        """Comparing `tensor` has given the figures in `slot`. torch counts a write after it was
+        made.
+        """
         version = version_of(tensor)
-        self.comparison = found
+        self.slot = slot
         self.compared = (
             (version, version + was_written),
             tensor.storage_offset(),
@@ -76,10 +73,10 @@ class Entry:
             tensor.stride(),
         )
 
-    def comparison_of(self, tensor: torch.Tensor) -> Comparison | None:
-        """What comparing `tensor` has given, if nothing was written since."""
-        if self.comparison is None:
-            return None
+    def slot_of(self, tensor: torch.Tensor) -> int:
+        """Where the figures are that comparing `tensor` has given, if nothing was written since."""
+        if self.slot == NONE:
+            return NONE
         versions, offset, shape, stride = self.compared
         same = (
             version_of(tensor) in versions
@@ -87,13 +84,14 @@ class Entry:
             and tensor.shape == shape
             and tensor.stride() == stride
         )
-        return self.comparison if same else None
+        return self.slot if same else NONE
 
 
 class References:
     def __init__(self) -> None:
         self._entries: dict[int, Entry] = {}
         self._fresh = 0
+        self._numbers = itertools.count()
         self.bytes = 0
         self.most_bytes = 0
         self.made_bytes = 0  # of all references so far
@@ -186,7 +184,7 @@ class References:
             self.forget(tensor)
         else:
             self._view(entry, tensor).copy_(tensor.detach())
-            entry.comparison = None
+            entry.slot = NONE
 
     def forget(self, tensor: torch.Tensor) -> None:
         entry = self._entries.pop(tensor.untyped_storage()._cdata, None)
@@ -209,6 +207,7 @@ class References:
             _REAL.get(tensor.dtype, tensor.dtype),
             base,
             new and (old is None or old.new),
+            memory=next(self._numbers),
         )
         self._entries[key] = entry
         self.bytes += base.numel() * 8

@@ -24,9 +24,8 @@ import torch
 
 from ..base.alerts import NewAlert
 from ..base.later import Parcel
-from ..fp64.findings import MOVED_WEIGHTS
+from ..fp64.findings import MOVED_WEIGHTS, CameIn
 from ..fp64.places import Site
-from ..fp64.witness import CameIn
 from ..model.samples import is_readable, may_read, row
 from ..model.selection import Watched
 from ..operators.modes import others_on

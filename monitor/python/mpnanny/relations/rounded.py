@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from ..fp64.findings import LOST_CHANGE, NOT_TESTED, PROVEN, Finding
+from ..fp64.findings import LOST_CHANGE, NOT_TESTED, PROVEN, CameIn, Finding
 from ..fp64.places import Site
-from ..fp64.witness import CameIn
 
 STEPS = 8  # at least
 MOST_STEPS = 0.9  # of them, in which

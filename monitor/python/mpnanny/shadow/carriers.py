@@ -10,39 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..fp64.findings import EXCLUDED, Finding
 from ..fp64.history import version_of
-from ..fp64.places import Site
 
-DATA, STATE, UNWRITTEN = "data", "state", "unwritten"
-_TEXTS = {
-    DATA: "a tensor that was not finite before the step",
-    STATE: "a state that was not finite before the step",
-    UNWRITTEN: "memory that no operator has written since it was made",
-}
 MOST_WRITES = 1  # to a batch on its way in
-
-
-def tell(made: Finding, tensor: torch.Tensor, name: str, made_at: Site | None) -> None:
-    """Adds to `made` what carries it in. `name`: of a parameter or buffer of the model, "" of
-    anything else; `made_at`: where memory was made that was never written. Of a state it is not
-    known what broke it, so precision may have.
-    """
-    whose = name or owner(tensor)
-    if made_at is not None:
-        carrier = UNWRITTEN
-    elif whose or made.site.phase in ("optimizer", "state") or is_state(tensor):
-        carrier = STATE
-    else:
-        carrier = DATA
-    made.detail["from"] = _TEXTS[carrier]
-    made.detail["carrier"] = carrier
-    if whose:
-        made.detail["whose"] = whose
-    if made_at is not None and made_at.source:
-        made.detail["at"] = made_at.source
-    if carrier != STATE:
-        made.precision = EXCLUDED
 
 
 def owner(tensor: torch.Tensor) -> str:

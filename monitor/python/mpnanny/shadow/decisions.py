@@ -13,35 +13,36 @@ import torch
 
 from ..fp64.call import Call
 from ..fp64.dependencies import memory_of
-from ..fp64.findings import Finding
 from ..fp64.places import Site
+from .tape import Tape
 
-# Of a mask's elements, that are different in FP64. A condition has one element.
-WRONG_SHARE = 0.25
 _CHOOSERS = frozenset(("aten::where", "aten::masked_fill", "aten::masked_fill_"))
 
 
 class Decisions:
-    """Masks that are not as in FP64, with the finding whose error they come of."""
+    """Masks that are not as in FP64, by their number on the tape."""
 
-    def __init__(self) -> None:
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        self._count = 0
         # With the tensor, so that its memory is no other one's meanwhile.
-        self._wrong: dict[int, tuple[torch.Tensor, Finding, float]] = {}
+        self._wrong: dict[int, tuple[torch.Tensor, int]] = {}
 
     def made(self, call: Call, held: torch.Tensor, reference: torch.Tensor) -> None:
         """A boolean result, of values that `call` compared."""
-        origin = max(call.inputs, key=lambda each: each.error).origin if call.inputs else None
-        if origin is None or held.shape != reference.shape or not held.numel():
+        if not any(each.error > 0 for each in call.inputs):
+            return
+        if held.shape != reference.shape or not held.numel():
             return
         wrong = (held != reference).sum().item() / held.numel()
-        if wrong >= WRONG_SHARE:
-            self._wrong[memory_of(held)] = (held, origin, wrong)
+        mask = self._count = self._count + 1
+        if self._tape.judge.mask(call.node.number, mask, wrong):
+            self._wrong[memory_of(held)] = (held, mask)
 
     def read(self, tensor: torch.Tensor, site: Site | None) -> None:
         """The program asks for its value."""
         if self._wrong and (found := self._wrong.get(memory_of(tensor))) is not None:
-            _, origin, share = found
-            origin.reached("decision", site.source if site else "", share)
+            self._tape.judge.decided(found[1], site.source if site else "")
 
     def chosen_by(self, call: Call, args: tuple[Any, ...]) -> None:
         """An operator is about to choose values by masks."""

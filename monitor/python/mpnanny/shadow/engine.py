@@ -1,9 +1,9 @@
 """The dispatch mode of a shadow step: runs every operator a second time in FP64 on its operands'
-own FP64 history, and has the two compared (judge).
+own FP64 history, and writes the tape of what the two make (tape).
 
 The mode calls each operator with exactly what came and returns exactly what that returned. It
 belongs to one step and to the thread that pushed it (and, as torch hands modes on, to the threads
-of the backward pass). What a finding is worth is decided in step.
+of the backward pass).
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ import torch
 from ..fp64 import products
 from ..fp64.call import Call, Written, counted_writes, floats, shared_memory, tensors_of
 from ..fp64.comparison import compare_change
-from ..fp64.dependencies import Dependencies, feeds
-from ..fp64.findings import RANGE, UNDEFINED
+from ..fp64.dependencies import Dependencies, fed
 from ..fp64.history import History, is_float
 from ..fp64.operands import Operands
 from ..fp64.operators import COMPLEX, DECISIONS, PLAIN, SKIP, SOFTMAX, VIEW, operator_of
@@ -34,8 +33,8 @@ from .changes import Changes
 from .coverage import Coverage
 from .decisions import Decisions
 from .followed import Followed
-from .judge import Judge
 from .scale_lane import ScaleLane
+from .tape import Tape
 
 pass_through(__file__)
 
@@ -55,10 +54,14 @@ class ShadowMode(StepMode):
         changes: Changes,
         trouble: Callable[[Exception], None],
         most_bytes: int,
+        step: int = 0,
+        first_loss: float | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.references = References()
-        self.judge = Judge(self.references, changes.name, changes.unwritten)
+        self.tape = Tape(
+            self.references, changes.name, changes.unwritten, changes.run, step, first_loss
+        )
         self.places = places
         self.changes = changes
         self.history = History()
@@ -66,15 +69,16 @@ class ShadowMode(StepMode):
         self.seconds = 0.0  # that the shadow took beside the operators themselves
         self.operators = 0
         self.restarts: Counter[str] = Counter()
-        self.followed = Followed(self.references, self.judge.profile, self.restarts)
+        self.followed = Followed(self.tape, self.restarts)
         self.looking = True
         self._given_up = False
         self.lane: ScaleLane | None = None  # where a loss scale is used
-        self.read: Callable[[torch.Tensor, Entry], None] = lambda tensor, entry: None
         self.coverage = Coverage()
-        self._decisions = Decisions()
+        self._decisions = Decisions(self.tape)
         self._fresh: set[int] = set()  # memory that was made in this step without values
-        self._operands = Operands(self.references, changes.unwritten, self._fresh)
+        self._operands = Operands(
+            self.references, changes.unwritten, self._fresh, self.tape.compare
+        )
         self._trouble = trouble
         self._most_bytes = most_bytes
         self._most_seconds = math.inf
@@ -195,8 +199,9 @@ class ShadowMode(StepMode):
         if not operator.is_list:
             call.node.args = self._operands.kept(call, args, writes)
             call.node.kwargs = self._operands.kept(call, kwargs, writes)
-        self.judge.profile.enters(call)
-        feeds(call, self.dependencies)
+        if self.tape.begins(call):
+            for at in fed(call, self.dependencies):
+                self.tape.judge.fed(call.node.number, at)
         if self.lane is not None:
             self.lane.before(call, args, kwargs)
         return call
@@ -225,8 +230,9 @@ class ShadowMode(StepMode):
             self._decisions.read(tensor, self.places.find("aten._local_scalar_dense", keep=False))
         elif is_float(tensor):
             entry = self.references.entry(tensor)
-            if entry is not None:
-                self.read(tensor, entry)
+            if entry is not None and self.tape.error(entry) > 0:
+                site = self.places.find("aten._local_scalar_dense", keep=False)
+                self.tape.judge.read(entry.memory, site.source if site else "")
             if self.lane is not None:
                 self.lane.read(tensor)
 
@@ -235,8 +241,6 @@ class ShadowMode(StepMode):
     def _after(self, call: Call, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
         if self.followed.is_too_large(result):
             return
-        if call.operator.schema_name in ("aten::nan_to_num", "aten::nan_to_num_"):
-            self._replaced(call)
         made = self._reference_result(call, args, kwargs, result)
         if made is _NONE:
             for written in call.written:
@@ -254,7 +258,7 @@ class ShadowMode(StepMode):
                 if held.dtype is torch.bool:
                     self._decisions.made(call, held, reference)
                 else:
-                    self.judge.integers(call, held, reference)
+                    self.tape.integers(call, held, reference)
                 continue
             memory = held.untyped_storage()._cdata
             if memory in call.memories or held.shape != reference.shape:
@@ -267,15 +271,9 @@ class ShadowMode(StepMode):
                 reference = reference if of_held is None else of_held
             call.memories.add(memory)
             call.position = index if call.operator.is_list else None
-            self.judge.judge(call, index, held, reference, entry)
+            self.tape.result(call, index, held, reference, entry)
         if call.node.outputs and call.node.args is not None:
             self.history.add(call.node)
-
-    def _replaced(self, call: Call) -> None:
-        """The program puts numbers in the place of what is not finite: it got out that way."""
-        for each in call.inputs:
-            if each.origin is not None and each.origin.kind in (RANGE, UNDEFINED):
-                each.origin.reached("replaced", call.site.source, each.origin.share)
 
     def _reference_result(self, call: Call, args: Any, kwargs: Any, result: Any) -> Any:
         """What the operator makes of the references; _NONE where that is not to be had."""
@@ -330,15 +328,11 @@ class ShadowMode(StepMode):
 
     def _wrote(self, call: Call, index: int, written: Written) -> None:
         entry = written.entry
-        self.judge.judge(call, index, written.tensor, written.reference, entry)
         name = self.changes.name(written.tensor)
-        if name and entry.origin is not None and math.isinf(entry.error):
-            entry.origin.reached("state", name, math.inf)
-        if name and call.site.phase != "optimizer":
-            self.changes.weights_rounded(call.node)
+        self.tape.result(call, index, written.tensor, written.reference, entry, name)
         if written.before is None or written.was is None:
             return
-        if entry.new or entry.noise or not self.followed.history:
+        if entry.new or self.tape.is_noise(entry) or not self.followed.history:
             return
         self.coverage.changes(written.tensor)
         change = compare_change(written.before, written.tensor, written.was, written.reference)
@@ -347,7 +341,8 @@ class ShadowMode(StepMode):
             if call.operator.schema_name == "aten::copy_":  # what it copies was rounded before
                 made = max((each.node.number for each in call.inputs if each.node), default=made)
             self.changes.see(
-                call.site,
+                self.tape,
+                call,
                 made,
                 index,
                 written.tensor,

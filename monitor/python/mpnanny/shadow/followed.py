@@ -1,6 +1,4 @@
-"""Where what a step follows ends: which operators have references, and what becomes of an error
-that goes on to one that has none.
-"""
+"""Where what a step follows ends: which operators have references."""
 
 from __future__ import annotations
 
@@ -9,25 +7,21 @@ from collections import Counter
 from typing import Any
 
 from ..fp64.call import floats
-from ..fp64.findings import Finding
 from ..fp64.operators import Operator
 from ..fp64.places import Site
-from ..fp64.references import References
-from .judge import WRONG
-from .profile import Profile
 from .scope import Scope, unit_of
+from .tape import Tape
 
 
 class Followed:
     """Of one step. `restarts` gets what had to be left out."""
 
-    def __init__(self, references: References, profile: Profile, restarts: Counter[str]) -> None:
+    def __init__(self, tape: Tape, restarts: Counter[str]) -> None:
         self.scope: Scope | None = None  # None: everything
         self.most_elements: float = math.inf  # of a tensor
         self.sizes: Counter[str] = Counter()  # bytes of references that each unit (scope) made
-        self.left_gradients: list[tuple[Finding, float]] = []  # wrong, and not followed any further
-        self._references = references
-        self._profile = profile
+        self._references = tape.references
+        self._tape = tape
         self._restarts = restarts
         self._counted = 0
 
@@ -66,7 +60,7 @@ class Followed:
             if all(self._references.entry(each) is not None for each in tensors):
                 return True
         for tensor in tensors:
-            self._leaves(tensor, site)
+            self._tape.leaves(tensor, site)
         self._end_in(operator, args, kwargs)
         return False
 
@@ -81,15 +75,3 @@ class Followed:
         written += [kwargs.get(name) for name in operator.written_names]
         for tensor in floats(written):
             self._references.forget(tensor)
-
-    def _leaves(self, tensor: Any, site: Site) -> None:
-        entry, reference = self._references.entry(tensor), self._references.of(tensor)
-        if entry is None or reference is None or entry.node is None:
-            return
-        self._profile.takes(site, tensor.dtype, reference, entry)
-        if entry.origin is None or entry.error < WRONG:
-            return
-        if entry.node.site.phase != "backward":
-            entry.origin.reached("output", "", entry.error)
-        elif site.phase == "backward":
-            self.left_gradients.append((entry.origin, entry.error))

@@ -13,9 +13,8 @@ import torch
 from torch import nn
 
 from ..base.alerts import NewAlert
-from ..fp64.findings import Finding
+from ..fp64.findings import CameIn, Finding
 from ..fp64.places import Site, find_call
-from ..fp64.witness import CameIn
 from ..model.selection import Watched
 from ..operators.modes import OTHERS_ON, ModeStack, compiles, lies_above
 from ..steps.context import RunContext
@@ -24,7 +23,7 @@ from ..steps.reading import tensors
 from ..steps.step import OpenStep
 from . import prelude
 from .eager import Eager
-from .finding_rows import FindingRows, finite
+from .finding_rows import FindingRows
 from .schedule import Schedule, parse
 from .scope import OPTIMIZER, OUTSIDE, Scope, Scopes
 from .session import ShadowSession
@@ -34,16 +33,6 @@ MOST_FINDINGS = 20  # of a step
 MOST_NAMES = 16  # of the layers that a step followed
 
 _NOT_FINITE = frozenset(("NAN", "INF", "LOSS_NAN"))  # types of alerts
-
-# As in tensor_stats.dtype.
-_DTYPES = {
-    torch.float32: 1,
-    torch.float16: 2,
-    torch.bfloat16: 3,
-    torch.float64: 4,
-    torch.float8_e4m3fn: 5,
-    torch.float8_e5m2: 6,
-}
 
 
 class ShadowSteps(StepListener):
@@ -282,7 +271,7 @@ class ShadowSteps(StepListener):
             seconds,
             self._schedule.plain_seconds,
             mode.operators,
-            mode.judge.compared,
+            mode.tape.judge.compared,
             sum(mode.restarts.values()),
             mode.references.most_bytes,
             json.dumps(detail),
@@ -298,21 +287,10 @@ class ShadowSteps(StepListener):
         )
         if note is not None:
             self._notes.note(note)
-        for (module, phase), layer in mode.judge.profile.layers.items():
+        for module, phase, row in mode.tape.profiles():
             number = self._names.find(module)
             if number is not None:
-                self._core.shadow_profile(
-                    step.number,
-                    number,
-                    phase,
-                    _DTYPES.get(layer.dtype),
-                    layer.operators,
-                    finite(layer.error),
-                    layer.amplification,
-                    finite(layer.absmax),
-                    finite(layer.rms),
-                    *layer.formats,
-                )
+                self._core.shadow_profile(step.number, number, phase, *row)
 
     def _followed(self, scope: Scope | None) -> dict[str, Any]:
         if scope is None:

@@ -17,10 +17,9 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from ..fp64.findings import Finding
+from ..fp64.findings import CameIn, Finding
 from ..fp64.history import is_float
 from ..fp64.places import Site
-from ..fp64.witness import CameIn
 from ..model.functional import plain
 from ..model.parts import roots
 from ..model.shards import local_part
@@ -370,7 +369,7 @@ class ShadowSession:
         found = step.finish(self._states())
         if self._first_loss is None and step.loss is not None and math.isfinite(step.loss):
             self._first_loss = step.loss
-        self._divergence.began(step.mode.judge.magnitudes)
+        self._divergence.began(step.mode.tape.magnitudes())
         self._severities.shadow_steps += 1
         seconds = time.perf_counter() - step.started
         cost = step.mode.seconds

@@ -32,7 +32,7 @@ class Severities:
                 after = self.onset is not None and self.onset < step
                 if after:  # it carries on what broke then, and does not explain it
                     each.detail["onset"] = self.onset
-                if each.precision is not EXCLUDED:  # a state that an earlier failure has spoilt
+                if each.precision != EXCLUDED:  # a state that an earlier failure has spoilt
                     each.severity = "INFO" if self.broken or after else "WARNING"
             if each.severity == "WARNING" and each.is_discarded and count < SEARCH:
                 each.severity = "INFO"  # the search for a loss scale that the program keeps
