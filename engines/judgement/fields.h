@@ -17,10 +17,10 @@ namespace mpnanny::judgement {
 
 // A row's word in a file, in the order of Row.
 inline constexpr const char* kRowWords[] = {
-    "place",     "figures",  "enters",         "call",   "result",   "indices",   "mask",
-    "decided",   "read",     "leaves",         "fed",    "loss",     "output",    "gradient_again",
-    "optimizer", "gradient", "optimizer_ends", "change", "together", "lost_line", "kept_at_random",
-    "state",     "answer"};
+    "place",  "figures",  "enters",         "call",           "result",   "indices",
+    "mask",   "decided",  "read",           "leaves",         "formats",  "fed",
+    "loss",   "output",   "gradient_again", "optimizer",      "gradient", "optimizer_ends",
+    "change", "together", "lost_line",      "kept_at_random", "state",    "answer"};
 static_assert(std::size(kRowWords) == std::variant_size_v<Row>);
 
 template <typename T, typename Type>
@@ -65,6 +65,23 @@ void Fields(Is<ChangeError> auto& found, auto&& visit) {
   visit("squared_error", squared_error);
 }
 
+void Fields(Is<FormatErrors> auto& found, auto&& visit) {
+  auto& [numel, finite, absmax, rms, fp16, bf16, e4m3, e5m2, e4m3_scale, e5m2_scale, fp16_overflow,
+         fp16_underflow] = found;
+  visit("numel", numel);
+  visit("finite", finite);
+  visit("absmax", absmax);
+  visit("rms", rms);
+  visit("fp16", fp16);
+  visit("bf16", bf16);
+  visit("e4m3", e4m3);
+  visit("e5m2", e5m2);
+  visit("e4m3_scale", e4m3_scale);
+  visit("e5m2_scale", e5m2_scale);
+  visit("fp16_overflow", fp16_overflow);
+  visit("fp16_underflow", fp16_underflow);
+}
+
 // Of the tape itself: what its first line tells.
 void Fields(Is<Tape> auto& tape, auto&& visit) {
   visit("step", tape.step);
@@ -94,9 +111,10 @@ void Fields(Is<Enters> auto& row, auto&& visit) {
 }
 
 void Fields(Is<Input> auto& input, auto&& visit) {
-  auto& [memory, type, position, slot, read] = input;
+  auto& [memory, type, offset, position, slot, read] = input;
   visit("memory", memory);
   visit("type", type);
+  visit("offset", offset);
   visit("position", position);
   visit("slot", slot);
   visit("read", read);
@@ -153,9 +171,17 @@ void Fields(Is<Read> auto& row, auto&& visit) {
 }
 
 void Fields(Is<Leaves> auto& row, auto&& visit) {
-  auto& [memory, to_backward] = row;
+  auto& [memory, place, type, offset] = row;
   visit("memory", memory);
-  visit("to_backward", to_backward);
+  visit("place", place);
+  visit("type", type);
+  visit("offset", offset);
+}
+
+void Fields(Is<Formats> auto& row, auto&& visit) {
+  auto& [layer, found] = row;
+  visit("layer", layer);
+  Fields(found, visit);
 }
 
 void Fields(Is<Fed> auto& row, auto&& visit) {

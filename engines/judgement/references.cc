@@ -45,6 +45,10 @@ std::string References::CheckCall(int call) const {
   return is_known ? "" : NoSuch("call", call);
 }
 
+std::string References::CheckPlace(int place) const {
+  return place >= 0 && place < places_ ? "" : NoSuch("place", place);
+}
+
 std::string References::Check(const Place&) {
   ++places_;
   return "";
@@ -56,12 +60,17 @@ std::string References::Check(const Figures& row) const {
 
 std::string References::Check(const Call& row) {
   if (!IsNumber(row.number)) return TooLarge("call", row.number);
-  if (row.place < 0 || row.place >= places_) return NoSuch("place", row.place);
+  std::string wrong = CheckPlace(row.place);
+  if (!wrong.empty()) return wrong;
   const auto at = static_cast<size_t>(row.number);
   if (inputs_.size() <= at) inputs_.resize(at + 1, kNone);
   inputs_[at] = static_cast<int>(row.inputs.size());
   return "";
 }
+
+std::string References::Check(const Leaves& row) const { return CheckPlace(row.place); }
+
+std::string References::Check(const Formats& row) const { return CheckCounts(row.found); }
 
 std::string References::Check(const Fed& row) const {
   std::string wrong = CheckCall(row.call);

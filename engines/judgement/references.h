@@ -26,6 +26,8 @@ class References {
   std::string Check(const Place& row);
   std::string Check(const Figures& row) const;
   std::string Check(const Call& row);
+  std::string Check(const Leaves& row) const;
+  std::string Check(const Formats& row) const;
   std::string Check(const Fed& row) const;
   std::string Check(const Change& row) const;
   std::string Check(const Together& row) const;
@@ -34,6 +36,7 @@ class References {
   std::string Check(const T& row) const;
 
   std::string CheckCall(int call) const;
+  std::string CheckPlace(int place) const;
 
   int places_ = 0;
   std::vector<int> inputs_;  // how many each call has, kNone where there is no such call

@@ -113,14 +113,14 @@ struct Read {
 // A value goes on to an operator that is not followed.
 struct Leaves {
   int64_t memory = kNone;
-  int place = 0;  // of that operator
+  int place = kNone;  // of that operator
   Element type = Element::kFloat32;
   int64_t offset = 0;
 };
 
 // What other formats would make of a value that has left a layer.
 struct Formats {
-  int layer = 0;  // as the judge has numbered it
+  int layer = kNone;  // as the judge has numbered it
   FormatErrors found;
 };
 

@@ -374,7 +374,8 @@ TEST(Replay, DamagedTapesAreRefusedOrJudged) {
   for (const auto& [kind, rows] : kKinds) all += rows;
   all +=
       "enters memory=1 error=0.5\nmask call=1 mask=1 share=0.5\ndecided mask=1 source=a\n"
-      "read memory=2 source=a\nleaves memory=2 to_backward=true\nfed call=1 input=0\n"
+      "read memory=2 source=a\nleaves memory=2 place=0\nformats layer=0 numel=4 finite=4\nfed "
+      "call=1 input=0\n"
       "gradient_again name=w memory=2\noptimizer skipped_at=2\ngradient name=w memory=2 slot=1\n"
       "optimizer_ends\nchange call=1 memory=2 name=w slot=1 seen=0 numel=4 moved=4 change=1 "
       "lost_change=1\ntogether name=w numel=4 moved=4 change=1\nlost_line name=w mean=1\n"
