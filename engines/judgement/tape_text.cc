@@ -251,14 +251,14 @@ struct Expected<std::vector<T>> {
 
 // --- text to rows ---
 
-struct Word {
+struct NamedValue {
   std::string_view name, value;
   bool is_used = false;
 };
 
 // The words of a line behind its first one, each group that begins with kPart by itself.
-mpnanny::Result<std::vector<std::vector<Word>>> WordsOf(std::string_view line) {
-  std::vector<std::vector<Word>> groups(1);
+mpnanny::Result<std::vector<std::vector<NamedValue>>> WordsOf(std::string_view line) {
+  std::vector<std::vector<NamedValue>> groups(1);
   for (size_t at = 0; (at = line.find_first_not_of(' ', at)) != std::string_view::npos;) {
     const size_t end = EndOf(line, at, " ");
     const std::string_view word = line.substr(at, end - at);
@@ -276,13 +276,13 @@ mpnanny::Result<std::vector<std::vector<Word>>> WordsOf(std::string_view line) {
 }
 
 struct Reader {
-  std::vector<Word>& words;
+  std::vector<NamedValue>& words;
   std::string wrong;
   bool has_inputs = false;
 
   template <typename T>
   void operator()(const char* name, T& field) {
-    for (Word& each : words) {
+    for (NamedValue& each : words) {
       if (each.name != name || each.is_used) continue;
       each.is_used = true;
       if (wrong.empty() && !Parse(each.value, field)) {
@@ -297,11 +297,11 @@ struct Reader {
 
 // Whether `of` takes inputs.
 template <typename T>
-mpnanny::Result<bool> ReadFields(std::vector<Word>& words, T& of) {
+mpnanny::Result<bool> ReadFields(std::vector<NamedValue>& words, T& of) {
   Reader reader{words, "", false};
   Fields(of, reader);
   if (!reader.wrong.empty()) return DataCorrupt(reader.wrong, kHowLater);
-  for (const Word& each : words) {
+  for (const NamedValue& each : words) {
     if (!each.is_used)
       return DataCorrupt(Cut(each.name) + " is no field of it, or stands there twice.", kHowLater);
   }
@@ -309,7 +309,7 @@ mpnanny::Result<bool> ReadFields(std::vector<Word>& words, T& of) {
 }
 
 template <typename T>
-mpnanny::Result<Row> ReadFieldsOf(std::vector<std::vector<Word>>& groups) {
+mpnanny::Result<Row> ReadFieldsOf(std::vector<std::vector<NamedValue>>& groups) {
   T row;
   MPN_TRY_ASSIGN(const bool has_inputs, ReadFields(groups.front(), row));
   if (!has_inputs && groups.size() > 1) return DataCorrupt("Only a call has inputs.", kHowLater);
@@ -322,7 +322,7 @@ mpnanny::Result<Row> ReadFieldsOf(std::vector<std::vector<Word>>& groups) {
 }
 
 template <size_t kAt = 0>
-mpnanny::Result<Row> ReadRow(std::string_view word, std::vector<std::vector<Word>>& groups) {
+mpnanny::Result<Row> ReadRow(std::string_view word, std::vector<std::vector<NamedValue>>& groups) {
   if constexpr (kAt == std::variant_size_v<Row>) {
     return DataCorrupt("There are no rows " + Cut(word) + ".", kHowLater);
   } else {
