@@ -49,10 +49,6 @@ void Replay::Take(const Tape& tape, size_t at) {
         judged.origin = judged.verdict.finding;
       }
       judged_.push_back(judged);
-    } else if constexpr (std::is_same_v<T, Formats>) {
-      // The judge numbers layers, so that only it knows whether there is one.
-      const auto layers = static_cast<int>(judge_.profiles().layers().size());
-      if (row.layer >= 0 && row.layer < layers) judge_.Take(row);
     } else if constexpr (!std::is_same_v<T, Answer>) {
       judge_.Take(row);
     }
