@@ -35,8 +35,11 @@ std::string Joined(const std::vector<std::string>& parts, const char* separator)
 // "aten.mul.Tensor at train.py:12 (forward, module fc1)"
 std::string PlaceText(const Place& place) {
   const std::string source = place.Source();
-  return place.op + (source.empty() ? "" : " at " + source) + " (" + NameOf(place.phase) +
-         (place.module ? ", module " + *place.module : "") + ")";
+  const std::string module = !place.module           ? ""
+                             : place.module->empty() ? ", the model"
+                                                     : ", module " + *place.module;
+  return place.op + (source.empty() ? "" : " at " + source) + " (" + NameOf(place.phase) + module +
+         ")";
 }
 
 std::string ShapeText(const std::vector<int64_t>& shape) {

@@ -341,7 +341,7 @@ mpnanny::Result<Tape> ReadHead(std::string_view line) {
   if (!line.starts_with(kHead)) {
     return InvalidInput("This is no tape: it does not begin with '" + std::string(kHead) +
                             std::to_string(kTapeVersion) + "'.",
-                        "Name a file that MPNANNY_TAPE wrote.");
+                        "Name a file of the folder MPNANNY_TAPE.");
   }
   line.remove_prefix(kHead.size());
   const size_t end = std::min(line.find(' '), line.size());

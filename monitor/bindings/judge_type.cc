@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "engines/judgement/judge.h"
+#include "engines/judgement/recording_evidence.h"
+#include "engines/judgement/tape_text.h"
 #include "engines/judgement/thresholds.h"
 #include "monitor/bindings/call_tensors.h"
 #include "monitor/bindings/convert.h"
@@ -32,13 +34,33 @@ struct LostChangesObject {
 
 struct JudgeObject {
   PyObject ob_base;
-  Judge* judge;    // owned
-  PyObject* lost;  // owned: what the judge refers to
-  int slots;       // the next free one
+  Judge* judge;           // owned
+  PyObject* lost;         // owned: what the judge refers to
+  int slots;              // the next free one
+  judgement::Tape* tape;  // owned; null where none is kept
 };
 
 Judge& Of(PyObject* object) { return *reinterpret_cast<JudgeObject*>(object)->judge; }
 LostChanges& RunOf(PyObject* object) { return *reinterpret_cast<LostChangesObject*>(object)->run; }
+
+// Every row goes this way: to the tape, where one is kept, and to the judge.
+template <typename T>
+decltype(auto) Take(PyObject* object, const T& row) {
+  auto* self = reinterpret_cast<JudgeObject*>(object);
+  if (self->tape != nullptr) self->tape->Add(row);
+  return self->judge->Take(row);
+}
+
+// Those about which the judge asks `front`.
+template <typename T>
+auto Take(PyObject* object, const T& row, PyObject* front) {
+  auto* self = reinterpret_cast<JudgeObject*>(object);
+  PythonEvidence evidence(front);
+  if (self->tape == nullptr) return self->judge->Take(row, evidence);
+  self->tape->Add(row);
+  judgement::RecordingEvidence recorded(evidence, row.call, *self->tape);
+  return self->judge->Take(row, recorded);
+}
 
 void Free(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
@@ -143,13 +165,15 @@ PyTypeObject* lost_changes_type = nullptr;  // of the process, as the module is
 int InitJudge(PyObject* object, PyObject* args, PyObject*) {
   auto* self = reinterpret_cast<JudgeObject*>(object);
   PyObject *lost = nullptr, *first_loss = nullptr;
-  int step = 0;
-  if (!PyArg_ParseTuple(args, "O!iO", lost_changes_type, &lost, &step, &first_loss)) return -1;
+  int step = 0, kept = 0;
+  if (!PyArg_ParseTuple(args, "O!iOp", lost_changes_type, &lost, &step, &first_loss, &kept))
+    return -1;
   if (self->judge != nullptr || reinterpret_cast<LostChangesObject*>(lost)->run == nullptr) {
     PyErr_SetString(PyExc_RuntimeError, "a judge is set up once");
     return -1;
   }
   self->judge = new Judge(RunOf(lost), step, OptionalDouble(first_loss));
+  if (kept != 0) self->tape = new judgement::Tape{step, OptionalDouble(first_loss), {}};
   Py_INCREF(lost);
   self->lost = lost;
   return 0;
@@ -158,13 +182,14 @@ int InitJudge(PyObject* object, PyObject* args, PyObject*) {
 void DeallocJudge(PyObject* object) {
   auto* self = reinterpret_cast<JudgeObject*>(object);
   delete self->judge;
+  delete self->tape;
   Py_XDECREF(self->lost);
   Free(object);
 }
 
 int PutFigures(PyObject* object, const ReferenceError& found) {
   const int slot = reinterpret_cast<JudgeObject*>(object)->slots++;
-  Of(object).Take(judgement::Figures{slot, found});
+  Take(object, judgement::Figures{slot, found});
   return slot;
 }
 
@@ -224,7 +249,7 @@ PyObject* AddPlace(PyObject* object, PyObject* args) {
   place.line = line;
   if (module != nullptr) place.module = module;
   const size_t number = Of(object).calls().places();
-  Of(object).Take(place);
+  Take(object, place);
   return PyLong_FromSize_t(number);
 }
 
@@ -232,7 +257,7 @@ PyObject* Enters(PyObject* object, PyObject* args) {
   long long memory = 0;
   double error = 0;
   if (!PyArg_ParseTuple(args, "Ld", &memory, &error)) return nullptr;
-  Of(object).Take(judgement::Enters{memory, error});
+  Take(object, judgement::Enters{memory, error});
   Py_RETURN_NONE;
 }
 
@@ -250,7 +275,7 @@ PyObject* CallBegins(PyObject* object, PyObject* args) {
     PyErr_SetString(PyExc_ValueError, "no such place");
     return nullptr;
   }
-  const std::vector<std::pair<int, int>> wanted = judge.Take(row);
+  const std::vector<std::pair<int, int>> wanted = Take(object, row);
   std::vector<double> errors;
   for (const judgement::KnownInput& each : judge.calls()[row.number].inputs)
     errors.push_back(each.before.noise ? 0 : each.before.error);
@@ -279,8 +304,7 @@ PyObject* TakeResult(PyObject* object, PyObject* args) {
   row.type = ElementOf(type);
   row.written = written != 0;
   row.state = state;
-  PythonEvidence evidence(front);
-  const bool restarts = Of(object).Take(row, evidence);
+  const bool restarts = Take(object, row, front);
   if (PyErr_Occurred() != nullptr) return nullptr;
   return PyBool_FromLong(restarts);
 }
@@ -295,8 +319,7 @@ PyObject* TakeIndices(PyObject* object, PyObject* args) {
     return nullptr;
   }
   row.type = ElementOf(type);
-  PythonEvidence evidence(front);
-  Of(object).Take(row, evidence);
+  Take(object, row, front);
   if (PyErr_Occurred() != nullptr) return nullptr;
   Py_RETURN_NONE;
 }
@@ -304,7 +327,7 @@ PyObject* TakeIndices(PyObject* object, PyObject* args) {
 PyObject* TakeMask(PyObject* object, PyObject* args) {
   judgement::Mask row;
   if (!PyArg_ParseTuple(args, "iid", &row.call, &row.mask, &row.share)) return nullptr;
-  return PyBool_FromLong(Of(object).Take(row));
+  return PyBool_FromLong(Take(object, row));
 }
 
 PyObject* TakeDecided(PyObject* object, PyObject* args) {
@@ -312,7 +335,7 @@ PyObject* TakeDecided(PyObject* object, PyObject* args) {
   const char* source = nullptr;
   if (!PyArg_ParseTuple(args, "is", &row.mask, &source)) return nullptr;
   row.source = source;
-  Of(object).Take(row);
+  Take(object, row);
   Py_RETURN_NONE;
 }
 
@@ -320,7 +343,7 @@ PyObject* TakeRead(PyObject* object, PyObject* args) {
   long long memory = 0;
   const char* source = nullptr;
   if (!PyArg_ParseTuple(args, "Ls", &memory, &source)) return nullptr;
-  Of(object).Take(judgement::Read{memory, source});
+  Take(object, judgement::Read{memory, source});
   Py_RETURN_NONE;
 }
 
@@ -328,8 +351,7 @@ PyObject* TakeLeaves(PyObject* object, PyObject* args) {
   long long memory = 0, offset = 0;
   int place = 0, type = 0;
   if (!PyArg_ParseTuple(args, "LiiL", &memory, &place, &type, &offset)) return nullptr;
-  return PyLong_FromLong(
-      Of(object).Take(judgement::Leaves{memory, place, ElementOf(type), offset}));
+  return PyLong_FromLong(Take(object, judgement::Leaves{memory, place, ElementOf(type), offset}));
 }
 
 PyObject* TakeFormats(PyObject* object, PyObject* args) {
@@ -341,14 +363,14 @@ PyObject* TakeFormats(PyObject* object, PyObject* args) {
     if (!list->Add(tensor)) Py_RETURN_NONE;
     row.found = MeasureFormats(list->views()[0]);
   }
-  Of(object).Take(row);
+  Take(object, row);
   Py_RETURN_NONE;
 }
 
 PyObject* TakeFed(PyObject* object, PyObject* args) {
   judgement::Fed row;
   if (!PyArg_ParseTuple(args, "ii", &row.call, &row.input)) return nullptr;
-  Of(object).Take(row);
+  Take(object, row);
   Py_RETURN_NONE;
 }
 
@@ -359,14 +381,14 @@ PyObject* TakeLoss(PyObject* object, PyObject* args) {
   if (!PyArg_ParseTuple(args, "Lidp", &memory, &row.slot, &row.size, &alone)) return nullptr;
   row.memory = memory;
   row.alone = alone != 0;
-  Of(object).Take(row);
+  Take(object, row);
   Py_RETURN_NONE;
 }
 
 PyObject* TakeOutput(PyObject* object, PyObject* memory) {
   const long long number = PyLong_AsLongLong(memory);
   if (PyErr_Occurred() != nullptr) return nullptr;
-  Of(object).Take(judgement::Output{number});
+  Take(object, judgement::Output{number});
   Py_RETURN_NONE;
 }
 
@@ -374,7 +396,7 @@ PyObject* TakeGradientAgain(PyObject* object, PyObject* args) {
   const char* name = nullptr;
   long long memory = 0;
   if (!PyArg_ParseTuple(args, "sL", &name, &memory)) return nullptr;
-  Of(object).Take(judgement::GradientAgain{name, memory});
+  Take(object, judgement::GradientAgain{name, memory});
   Py_RETURN_NONE;
 }
 
@@ -382,7 +404,7 @@ PyObject* TakeOptimizer(PyObject* object, PyObject* args) {
   PyObject* scale = nullptr;
   int alone = 0;
   if (!PyArg_ParseTuple(args, "Op", &scale, &alone)) return nullptr;
-  Of(object).Take(judgement::Optimizer{OptionalDouble(scale), alone != 0});
+  Take(object, judgement::Optimizer{OptionalDouble(scale), alone != 0});
   Py_RETURN_NONE;
 }
 
@@ -391,12 +413,12 @@ PyObject* TakeGradient(PyObject* object, PyObject* args) {
   long long memory = 0;
   int slot = kNone;
   if (!PyArg_ParseTuple(args, "sLi", &name, &memory, &slot)) return nullptr;
-  Of(object).Take(judgement::Gradient{name, memory, slot});
+  Take(object, judgement::Gradient{name, memory, slot});
   Py_RETURN_NONE;
 }
 
 PyObject* TakeOptimizerEnds(PyObject* object, PyObject*) {
-  Of(object).Take(judgement::OptimizerEnds{});
+  Take(object, judgement::OptimizerEnds{});
   Py_RETURN_NONE;
 }
 
@@ -416,7 +438,7 @@ PyObject* TakeChange(PyObject* object, PyObject* args) {
   row.type = ElementOf(type);
   row.name = name;
   row.in_parts = in_parts != 0;
-  Of(object).Take(row);
+  Take(object, row);
   Py_RETURN_NONE;
 }
 
@@ -429,7 +451,7 @@ PyObject* TakeTogether(PyObject* object, PyObject* args) {
     return nullptr;
   }
   row.name = name;
-  Of(object).Take(row);
+  Take(object, row);
   Py_RETURN_NONE;
 }
 
@@ -443,12 +465,12 @@ PyObject* TakeLostLine(PyObject* object, PyObject* args) {
   }
   row.name = name;
   row.excused = excused != 0;
-  Of(object).Take(row);
+  Take(object, row);
   Py_RETURN_NONE;
 }
 
 PyObject* TakeKeptAtRandom(PyObject* object, PyObject* name) {
-  Of(object).Take(judgement::KeptAtRandom{TextOf(name)});
+  Take(object, judgement::KeptAtRandom{TextOf(name)});
   Py_RETURN_NONE;
 }
 
@@ -457,7 +479,7 @@ PyObject* TakeState(PyObject* object, PyObject* args) {
   long long memory = 0;
   int slot = kNone;
   if (!PyArg_ParseTuple(args, "sLi", &name, &memory, &slot)) return nullptr;
-  Of(object).Take(judgement::State{name, memory, slot});
+  Take(object, judgement::State{name, memory, slot});
   Py_RETURN_NONE;
 }
 
@@ -516,6 +538,13 @@ PyObject* Finish(PyObject* object, PyObject*) {
   PyObject* findings = ListOf(Of(object).findings().all(), &FindingTuple);
   PyObject* numbers = ListOf(order, [](int each) { return PyLong_FromLong(each); });
   return Py_BuildValue("(NN)", findings, numbers);
+}
+
+PyObject* TapeText(PyObject* object, PyObject*) {
+  const judgement::Tape* tape = reinterpret_cast<JudgeObject*>(object)->tape;
+  if (tape == nullptr) Py_RETURN_NONE;
+  const std::string text = judgement::TextOf(*tape);
+  return PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
 }
 
 PyObject* CameInBefore(PyObject* object, PyObject* call) {
@@ -587,6 +616,7 @@ PyMethodDef kJudgeMethods[] = {
     {"magnitudes", Method<&Magnitudes>(), METH_NOARGS, "[(place, largest of the references)]"},
     {"finish", Method<&Finish>(), METH_NOARGS,
      "([the fields of each Finding], [the numbers of those that count, the worst first])"},
+    {"tape", Method<&TapeText>(), METH_NOARGS, "the tape's file | None where none is kept"},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef kJudgeProperties[] = {

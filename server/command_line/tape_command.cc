@@ -133,7 +133,7 @@ void AddTapeCommand(CommandSet& set) {
       "Show what a shadow step wrote down, and what follows from it\n\nThe tape is judged again. "
       "Changes that get lost need several tapes of one run, the earliest first.");
   command.group("Commands");
-  command.add_option("FILE", options->files, "Tapes that MPNANNY_TAPE wrote")
+  command.add_option("FILE", options->files, "Tapes: the files in the folder that MPNANNY_TAPE names")
       ->required()
       ->type_name("FILE");
   command.add_flag("--rows", options->rows,

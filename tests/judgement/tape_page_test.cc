@@ -12,7 +12,7 @@ namespace {
 
 const char kTape[] = R"(mpnanny tape 1 step=120 first_loss=2.3
 place op=aten.mul.Tensor forward=torch.mul file=train.py line=12 module=fc
-place op=aten.relu.default file=train.py line=13
+place op=aten.relu.default file=train.py line=13 module=""
 place op=aten.exp.default phase=backward
 figures slot=0 numel=4 squared_error=4e-6 squared_reference=4 max_reference=1
 call number=1 place=0 ; memory=1 type=float16 slot=0
@@ -52,7 +52,7 @@ finding 0: WARNING amplified, aten.mul.Tensor at train.py:12 (forward, module fc
         "\n6  result call=1 memory=2 type=float16 shape=2,2 slot=1\n      aten.mul.Tensor at "
         "train.py:12 (forward, module fc); error 0.5 of 4 elements\n      finding 0\n7  answer ",
         "\n9  call number=2 place=1 ; memory=2 type=float16 slot=1\n      aten.relu.default at "
-        "train.py:13 (forward); input 0 has error 0.5 of finding 0\n10  ",
+        "train.py:13 (forward, the model); input 0 has error 0.5 of finding 0\n10  ",
         "\n      carried: 0.5 came in, and it is less than 5 times as much; the error of finding 0"
         "\n11  loss memory=3 slot=2\n      error 0.6 of 4 elements\n12  ",
         "\n      error 0 of 4 elements, 1 not finite here only\n",
