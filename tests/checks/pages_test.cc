@@ -223,7 +223,7 @@ TEST_F(PagesTest, LinksBetweenPagesLead) {
 TEST_F(PagesTest, CommandsThatTextsNameExist) {
   std::set<std::string> commands = {"serve",   "run",     "rules",      "knowledge", "call",
                                     "config",  "install", "doctor",     "pack",      "report",
-                                    "capture", "view",    "completion", "man"};
+                                    "capture", "view",    "tape",       "completion", "man"};
   for (const Tool& tool : AllTools()) {
     const std::string& name = tool.definition.command.name;
     commands.insert(name.substr(0, name.find(' ')));
