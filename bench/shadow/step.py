@@ -37,26 +37,24 @@ from typing import Any
 
 import mpnanny
 import torch
-from mpnanny import _core
-from mpnanny.fp64 import places, references
-from mpnanny.shadow import changes, engine, judge, step
+from mpnanny.fp64 import operands, places, references
+from mpnanny.shadow import changes, engine, step, tape
 from trainings import SUBJECTS, Training
 from turns import TURN, medians, pairs, shadowed_turns, watch
 
 # Part: the functions whose own time it is. What is left of the mode is bookkeeping.
 PARTS: dict[str, list[tuple[Any, str]]] = {
     "reference operators": [(engine.ShadowMode, "_reference_result")],
-    "comparisons": [(_core, "compare"), (_core, "compare_change")],
-    "formats": [(_core, "format_errors")],
+    "comparisons": [(tape.Tape, "compare"), (engine, "compare_change")],
     "copies": [
         *((references.References, name) for name in ("writable", "start", "set", "restart")),
-        (engine.ShadowMode, "_before_write"),
+        (operands.Operands, "before_write"),
     ],
     "places": [(places.Places, "find")],
-    "cures": [(judge, "find_cure")],
+    "cures": [(tape, "find_cure")],
     "lost changes": [(changes.Changes, "see"), (changes.Changes, "finish")],
     "end of the step": [(step.ShadowStep, "finish"), (step.ShadowStep, "gradients")],
-    "judging": [(judge.Judge, "judge")],
+    "judging": [(tape.Tape, "begins"), (tape.Tape, "result")],
     "bookkeeping": [(engine.ShadowMode, "_before"), (engine.ShadowMode, "_after")],
 }
 
@@ -125,7 +123,7 @@ def operators(training: Training, rows: int) -> str:
     names = [""]
     dispatch = engine.ShadowMode.__torch_dispatch__
     reference = engine.ShadowMode._reference_result
-    judged = judge.Judge.judge
+    judged = tape.Tape.result
 
     def dispatches(mode: Any, func: Any, *arguments: Any) -> Any:
         names.append(str(func))
@@ -150,7 +148,7 @@ def operators(training: Training, rows: int) -> str:
     for owner, name, function in (
         (engine.ShadowMode, "__torch_dispatch__", dispatches),
         (engine.ShadowMode, "_reference_result", references_run),
-        (judge.Judge, "judge", judges),
+        (tape.Tape, "result", judges),
     ):
         setattr(owner, name, function)
     try:
@@ -158,7 +156,7 @@ def operators(training: Training, rows: int) -> str:
     finally:
         engine.ShadowMode.__torch_dispatch__ = dispatch  # type: ignore[method-assign]
         engine.ShadowMode._reference_result = reference  # type: ignore[method-assign]
-        judge.Judge.judge = judged  # type: ignore[method-assign]
+        tape.Tape.result = judged  # type: ignore[method-assign]
     lines = ["calls  plain ms  reference ms  compared ms  operator"]
     for name, seconds in shadow.most_common(rows):
         figures = (1e3 * plain[name], 1e3 * seconds, 1e3 * compared[name])

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "engines/judgement/comparison.h"
 
@@ -97,12 +98,19 @@ void LayerProfiles::Makes(int call, Element type, const ReferenceError& found) {
   layer.rms = std::sqrt(found.squared_reference / static_cast<double>(found.numel));
 }
 
+std::vector<LayerProfile> LayerProfiles::Layers() const {
+  std::vector<LayerProfile> known;
+  std::copy_if(layers_.begin(), layers_.end(), std::back_inserter(known),
+               [](const LayerProfile& each) { return each.operators > 0 || each.values > 0; });
+  return known;
+}
+
 void LayerProfiles::Take(const Formats& row) {
   // On a tape of another version layers may have other numbers.
   const bool is_known = row.layer >= 0 && static_cast<size_t>(row.layer) < layers_.size();
   if (!is_known || row.found.finite == 0 || row.found.numel == 0) return;
   LayerProfile& layer = layers_[static_cast<size_t>(row.layer)];
-  layer.rms = layer.values == 1 ? row.found.rms : std::max(layer.rms, row.found.rms);
+  layer.rms = ++layer.measured == 1 ? row.found.rms : std::max(layer.rms, row.found.rms);
   const auto numel = static_cast<double>(row.found.numel);
   const double figures[] = {row.found.fp16,
                             row.found.bf16,

@@ -32,7 +32,8 @@ struct LayerProfile {
   double error_in = 0;
   double absmax = 0;  // of all results
   double rms = 0;
-  int values = 0;  // that have left it
+  int values = 0;    // that have left it
+  int measured = 0;  // of these, whose formats were
   // Errors of FP16, BF16, E4M3, E5M2, shares of FP16's overflow and underflow: the worst.
   std::array<std::optional<double>, 6> formats;
 
@@ -53,7 +54,8 @@ class LayerProfiles {
   void Makes(int call, Element type, const ReferenceError& found);
   void Take(const Formats& row);
 
-  const std::vector<LayerProfile>& layers() const { return layers_; }
+  // Those of which something is known.
+  std::vector<LayerProfile> Layers() const;
 
  private:
   int LayerOf(int place);  // its number, kNone of what belongs to none

@@ -522,7 +522,7 @@ PyObject* Magnitudes(PyObject* object, PyObject*) {
 }
 
 PyObject* Profiles(PyObject* object, PyObject*) {
-  return ListOf(Of(object).profiles().layers(), [](const judgement::LayerProfile& each) {
+  return ListOf(Of(object).profiles().Layers(), [](const judgement::LayerProfile& each) {
     const auto& formats = each.formats;
     return Py_BuildValue("(NNiidNddNNNNNN)", Text(each.module), PyBool_FromLong(each.backward),
                          each.operators, static_cast<int>(each.type), each.error,
@@ -545,14 +545,6 @@ PyObject* TapeText(PyObject* object, PyObject*) {
   if (tape == nullptr) Py_RETURN_NONE;
   const std::string text = judgement::TextOf(*tape);
   return PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
-}
-
-PyObject* CameInBefore(PyObject* object, PyObject* call) {
-  const long number = PyLong_AsLong(call);
-  if (PyErr_Occurred() != nullptr) return nullptr;
-  const auto found = Of(object).calls().CameInBefore(static_cast<int>(number));
-  if (!found) Py_RETURN_NONE;
-  return CameInTuple(*found);
 }
 
 PyObject* Compared(PyObject* object, void*) { return PyLong_FromLong(Of(object).compared()); }
@@ -611,7 +603,6 @@ PyMethodDef kJudgeMethods[] = {
     {"lost", Method<&Lost>(), METH_NOARGS, "[(seen, name)] of what was lost; seen -1: together"},
     {"known", Method<&KnownOf>(), METH_O, "known(memory) -> (error, noise, rounding)"},
     {"worst", Method<&WorstOf>(), METH_O, "worst(call) -> the largest error of its results"},
-    {"came_in", Method<&CameInBefore>(), METH_O, "came_in(call) -> (place, dtype, error) | None"},
     {"found", Method<&Found>(), METH_NOARGS, "(how many findings, the call of the newest)"},
     {"magnitudes", Method<&Magnitudes>(), METH_NOARGS, "[(place, largest of the references)]"},
     {"finish", Method<&Finish>(), METH_NOARGS,

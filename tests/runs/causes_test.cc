@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engines/diagnosis/measured_text.h"
+#include "tests/runs/causes_facts.h"
 #include "tests/runs/made_cases.h"
 
 namespace mpnanny::diagnosis {
@@ -14,67 +15,6 @@ namespace {
 
 using test::LibraryOf;
 using test::MadeCase;
-
-runs::ShadowFinding FaultOf(const std::string& kind, int64_t step,
-                            const std::string& phase = "forward") {
-  runs::ShadowFinding finding;
-  finding.kind = Word<FindingKind>(kind);
-  finding.severity = Severity::kError;
-  finding.step = step;
-  finding.phase = Word<Phase>(phase);
-  finding.dtype = "float16";
-  finding.op = "aten.mul.Tensor";
-  finding.source = "model.py:12";
-  finding.proof = Proof::kNotTested;
-  return finding;
-}
-
-// Each finding is a mistake of its own.
-Facts WithFindings(const std::vector<runs::ShadowFinding>& findings) {
-  Facts facts;
-  for (const auto& finding : findings) {
-    facts.measured.mechanisms.push_back({{facts.measured.findings.size()}});
-    facts.measured.findings.push_back({finding, ""});
-  }
-  return facts;
-}
-
-void Breaks(Facts& facts, int64_t step, const std::string& phase = "forward",
-            Onset::Place place = Onset::Place::kFirstSeen) {
-  Onset onset;
-  onset.step = step;
-  onset.phase = Word<Phase>(phase);
-  onset.place = place;
-  facts.onset = onset;
-}
-
-Facts Logged(const std::string& signal) {
-  Facts facts;
-  facts.log_hits.emplace_back().signal = signal;
-  return facts;
-}
-
-Claim Sure(const std::string& id) {
-  Claim claim;
-  claim.id = id;
-  claim.strength = 1;
-  claim.sentence = "Seen: " + id + ".";
-  return claim;
-}
-
-SeenAlert Raised(const std::string& type) {
-  SeenAlert alert;
-  alert.row.type = Word<AlertType>(type);
-  alert.row.phase = Phase::kOptimizer;
-  return alert;
-}
-
-const Hypothesis* NamedIn(const std::vector<Hypothesis>& causes, const std::string& id) {
-  for (const Hypothesis& each : causes) {
-    if (each.cause && each.cause->id == id) return &each;
-  }
-  return nullptr;
-}
 
 bool Explains(const runs::ShadowFinding& finding, bool bad_at_end = false) {
   Facts facts = WithFindings({finding});

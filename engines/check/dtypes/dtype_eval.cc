@@ -260,7 +260,8 @@ Value DtypeFlow::Cast(NodeId id, Value self) {
     const bool device =
         syntax_.Is(argument, Kind::kString) || text.find("dev") != std::string_view::npos ||
         text.find("cuda") != std::string_view::npos ||
-        text.find("rank") != std::string_view::npos || syntax_.Is(argument, Kind::kTrue);
+        text.find("rank") != std::string_view::npos || syntax_.Is(argument, Kind::kTrue) ||
+        syntax_.Is(argument, Kind::kFalse);
     if (!device) return kUnknownValue;
   }
   return self;

@@ -42,6 +42,20 @@ std::optional<double> ImportedConstant(const FileFacts& facts, NodeId id) {
   return found;
 }
 
+// Functions whose values stay within a few units of zero.
+constexpr std::string_view kBetween[] = {"tanh", "sigmoid",           "softmax",  "cos",
+                                         "sin",  "cosine_similarity", "hardtanh", "erf"};
+
+// Whether a function of the project limits what it returns; none for other expressions.
+std::optional<bool> LimitsItsResult(const FileFacts& facts, NodeId id) {
+  if (!facts.syntax.Is(id, Kind::kCall)) return std::nullopt;
+  const Definition callee = facts.Callee(id);
+  if (callee.function == nullptr) return std::nullopt;
+  const std::string_view text = (*facts.files)[callee.module]->syntax.Text(callee.function->node);
+  return text.find("clamp") != std::string_view::npos ||
+         text.find("clip") != std::string_view::npos;
+}
+
 }  // namespace
 
 std::optional<TorchCall> ReadTorchCall(const FileFacts& facts, const Call& call) {
@@ -155,7 +169,6 @@ std::optional<double> Constant(const FileFacts& facts, NodeId expression) {
   if (facts.names.Resolve(id) == "sys.maxsize") return sign * 9.22e18;
   if (facts.names.Resolve(id) == "sys.float_info.max") return sign * 1.7976931348623157e308;
   const NodeId limits = facts.syntax.Unwrap(facts.syntax.Child(id, f.object));
-  if (!facts.syntax.Is(limits, Kind::kCall)) return std::nullopt;
   const std::string& callee = facts.names.Callee(limits);
   if (callee != "torch.finfo" && callee != "numpy.finfo") return std::nullopt;
   const NodeId of = facts.names.Argument(limits, 0, "type");
@@ -179,7 +192,7 @@ bool IsBoundedAbove(const FileFacts& facts, NodeId expression, double bound, int
   const NodeId id = Traced(facts, expression);
   if (id == kNoNode || depth == 0) return false;
   if (const auto number = facts.bindings.Number(id)) return *number <= bound;
-  const auto negative = [&](NodeId node) {
+  const auto not_negative = [&](NodeId node) {
     // The square, absolute value or a rectified value is never below zero.
     if (SquareOf(facts, node) != kNoNode) return true;
     return TracedCall(facts, node,
@@ -187,9 +200,19 @@ bool IsBoundedAbove(const FileFacts& facts, NodeId expression, double bound, int
                        "pairwise_distance", "vector_norm", "sum", "mean", "var", "std"})
         .has_value();
   };
+  // What a minus in front leaves bounded above.
+  const auto bounded_below = [&](NodeId node) {
+    if (not_negative(node)) return true;
+    const NodeId made = Traced(facts, node);
+    if (const auto limits = LimitsItsResult(facts, made)) return *limits;
+    const auto call = TorchCallAt(facts, made);
+    if (call && IsIn(call->name, {"clamp", "clip", "clamp_", "clamp_min"}))
+      return ArgumentOf(facts, *call, 0, "min") != kNoNode;
+    return call && IsOneOf(kBetween, call->name);
+  };
   if (facts.syntax.Is(id, Kind::kUnary))
     return facts.syntax.Text(facts.syntax.Child(id, f.operator_)) == "-" &&
-           (negative(facts.syntax.Child(id, f.argument)) ||
+           (bounded_below(facts.syntax.Child(id, f.argument)) ||
             facts.syntax.Is(Traced(facts, facts.syntax.Child(id, f.argument)), Kind::kBinary));
   if (facts.syntax.Is(id, Kind::kBinary)) {
     const std::string_view op = OperatorOf(facts, id);
@@ -202,33 +225,23 @@ bool IsBoundedAbove(const FileFacts& facts, NodeId expression, double bound, int
           facts.syntax.Text(from).find("logsumexp") != std::string_view::npos ||
           facts.syntax.Text(right).find("max") != std::string_view::npos)
         return true;
-      return IsBoundedAbove(facts, left, bound, depth - 1) && negative(right);
+      return IsBoundedAbove(facts, left, bound, depth - 1) && not_negative(right);
     }
     if (op == "*" || op == "/") {
       const auto a = facts.bindings.Number(left);
       const auto b = facts.bindings.Number(right);
-      if (a && *a < 0) return negative(right) || IsBoundedAbove(facts, right, bound, 1);
-      if (b && *b < 0) return negative(left);
+      if (a && *a < 0) return bounded_below(right);
+      if (b && *b < 0) return bounded_below(left);
       if (a && *a > 0 && *a <= 1) return IsBoundedAbove(facts, right, bound, depth - 1);
       return IsBoundedAbove(facts, left, bound, depth - 1) &&
              facts.syntax.Is(Traced(facts, left), Kind::kUnary);
     }
     return false;
   }
-  if (facts.syntax.Is(id, Kind::kCall)) {
-    // A function of the project that limits what it returns.
-    const Definition callee = facts.Callee(id);
-    if (callee.function != nullptr) {
-      const std::string_view text =
-          (*facts.files)[callee.module]->syntax.Text(callee.function->node);
-      return text.find("clamp") != std::string_view::npos ||
-             text.find("clip") != std::string_view::npos;
-    }
-  }
+  if (const auto limits = LimitsItsResult(facts, id)) return *limits;
   const auto call = TorchCallAt(facts, id);
   if (!call) return false;
-  if (IsIn(call->name, {"log_softmax", "logsigmoid", "tanh", "sigmoid", "softmax", "cos", "sin",
-                        "cosine_similarity", "minimum", "hardtanh", "erf"}))
+  if (IsOneOf(kBetween, call->name) || IsIn(call->name, {"log_softmax", "logsigmoid", "minimum"}))
     return true;
   if (IsIn(call->name, {"clamp", "clip", "clamp_", "clamp_max"})) {
     const bool only = call->name == "clamp_max";
@@ -236,7 +249,7 @@ bool IsBoundedAbove(const FileFacts& facts, NodeId expression, double bound, int
     // A limit that is not known is one that somebody chose.
     return ArgumentOf(facts, *call, only ? 0 : 1, "max") != kNoNode && (!limit || *limit <= bound);
   }
-  if (IsIn(call->name, {"neg", "negative"})) return negative(call->tensor);
+  if (IsIn(call->name, {"neg", "negative"})) return bounded_below(call->tensor);
   if (IsIn(call->name, {"view", "reshape", "permute", "transpose", "unsqueeze", "squeeze", "mul",
                         "div", "contiguous", "to", "half", "sum", "mean"}))
     return IsBoundedAbove(facts, call->tensor, bound, depth - 1);
