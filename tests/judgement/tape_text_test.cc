@@ -289,6 +289,7 @@ TEST(TapeText, DamageIsNamedWithItsLine) {
            {"result call=3 shape=2,,3", "shape='2,,3': a list, with commas, each of it a whole"},
            {"result call=3 shape=2,", "shape='2,': a list, with commas"},
            {"kept_at_random name=\"open", "name='\"open': a text was expected."},
+           {"kept_at_random name=\"", "name='\"': a text was expected."},
            {"kept_at_random name=\"a\\q\"", "name='\"a\\q\"': a text was expected."},
            {"kept_at_random name=\"a\\x4\"", "name='\"a\\x4\"': a text was expected."},
            {"kept_at_random name=\"a\\xzz\"", "name='\"a\\xzz\"': a text was expected."},
@@ -303,6 +304,7 @@ TEST(TapeText, DamageIsNamedWithItsLine) {
     const std::string wrong = WrongWith(kHead + kBefore + line + "\noutput memory=1\n");
     EXPECT_EQ(wrong.find("Line 5: " + what), 0u) << line << "\n" << wrong;
   }
+  EXPECT_EQ(WrongWith("mpnanny tape 1 ; memory=1\n").find("Line 1: Only a call has inputs."), 0u);
   EXPECT_EQ(WrongWith("mpnanny tape 1 step=x\n").find("Line 1: step='x': a whole number"), 0u);
   EXPECT_LT(WrongWith(kHead + "output memory=" + std::string(100000, '9')).size(), 300u);
 }
@@ -349,6 +351,7 @@ TEST(TapeText, RowsThatReferToWhatIsNotThereAreRefused) {
     EXPECT_NE(wrong.find("damaged"), std::string::npos) << wrong;
   }
   const std::string last = std::to_string(kMostRows - 1);
+  EXPECT_EQ(WrongWith(kHead + kBefore + "call number=0 place=0\nresult call=0\n"), "");
   for (const std::string& line :
        {"call place=0 number=" + last,
         "figures slot=" + last + " numel=" + std::to_string(kMostElements),

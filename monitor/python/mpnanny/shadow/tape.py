@@ -216,7 +216,7 @@ class Tape:
 
     def keep(self) -> None:
         """Writes the tape as a file into the folder MPNANNY_TAPE, if that is set."""
-        text: bytes | None = self.judge.tape()
+        text = self.judge.tape()
         if self._folder and text is not None:
             folder = Path(self._folder)
             folder.mkdir(parents=True, exist_ok=True)
