@@ -65,17 +65,15 @@ bool IsSource(std::string_view text) {
 }
 
 std::string RedactedText(const std::string& text, const DetailField& field) {
-  if (IsNumber(text) || IsAny(field.words, text)) return text;
+  if (IsNumber(text) || IsAny(kNotFinite, text) || IsAny(field.words, text)) return text;
   switch (field.content) {
     case FieldContent::kWord:
       return text;
-    case FieldContent::kFigure:
-      if (IsAny(kNotFinite, text)) return text;
-      break;
     case FieldContent::kOperator:
     case FieldContent::kByOperator:
       if (!IsSource(text)) return RedactedOperator(text);
       break;
+    case FieldContent::kFigure:
     case FieldContent::kSource:
     case FieldContent::kName:
       break;

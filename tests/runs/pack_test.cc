@@ -210,6 +210,7 @@ TEST_F(PackTest, WhatAFieldHoldsDecidesWhatOfItIsHidden) {
       {R"({"dtype":"float8_e4m3fn","phase":"forward","from":"a state"})", ""},
       {R"-({"what":"gradient","followed":["(optimizer)"]})-", ""},
       {R"({"operator":"aten.mul.Tensor","restarts":{"aten.add_.Tensor":2}})", ""},
+      {R"([{"name":"","error":"inf"},{"error":0.5}])", ""},  // a figure here, a text elsewhere
       {R"({"operator":"jane.jane"})", R"({"operator":")" + name + "." + name + R"("})"},
       {R"({"inputs_from":[["aten.mm.default","/jane/a.py:3"]]})",
        R"({"inputs_from":[["aten.mm.default",")" + file + R"(:3"]]})"},
