@@ -127,7 +127,7 @@ void Consequences::ReachesAlone(Reached what) {
 
 void Consequences::Take(const Output& row) {
   const Memory& memory = calls_.MemoryOf(row.memory);
-  findings_.Reaches(memory.origin, Reached::kOutput, "", memory.error);
+  findings_.Reaches(memory.origin, Reached::kOutput, row.name, memory.error);
 }
 
 // --- gradients ---

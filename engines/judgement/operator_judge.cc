@@ -76,6 +76,7 @@ bool OperatorJudge::Take(const Result& row, Evidence& evidence) {
   call.worst = std::max(call.worst, call.error);
   if (found.reference_only > 0 && found.nonfinite() == 0) {
     memory.error = 0;
+    memory.noise = false;
     memory.origin = kNone;
     return true;
   }

@@ -131,6 +131,7 @@ struct Loss {
 // What a module gives back, and a gradient, of a pass that was run again.
 struct Output {
   int64_t memory = kNone;
+  std::string name;  // "" where it needs none
 };
 struct GradientAgain {
   std::string name;
