@@ -307,7 +307,8 @@ int OperatorJudge::Wrong(const Case& result) {
     }
   }
   SearchCure(made, result);
-  if (findings_[made].precision == Proof::kNotTested) CureLoop(findings_[made], result);
+  if (findings_[made].precision == Proof::kNotTested && !result.evidence.SearchesLater())
+    CureLoop(findings_[made], result);
   return made;
 }
 

@@ -110,7 +110,8 @@ class Tape::Evidence : public judgement::Evidence {
     return known == tape_.names_.end() ? Owner{} : Owner{known->second, false};
   }
 
-  // Another run searches for it, once this one is over. It is asked of the newest finding.
+  bool SearchesLater() const override { return true; }
+  // It is asked of the newest finding.
   CureAnswer FindCure(FindingKind kind, double before, bool narrow) override {
     if (tape_.suspects_.size() >= kMostSuspects) return {};
     narrow = narrow || IsNarrow(held_.scalar_type());
