@@ -1,4 +1,5 @@
-// Element types in torch's, numerics', tensor_files' and the judge's words, and what kind of tensor one is.
+// Element types in torch's, numerics', tensor_files' and the judge's words, and what kind of tensor
+// one is.
 //
 // Free functions without state.
 #ifndef MPNANNY_ENGINES_WORKER_TENSOR_TYPES_H_

@@ -29,7 +29,8 @@ struct Row {
 
 class OperatorErrors {
  public:
-  // Of result `index` of `call`, which ran at `place`. `noise`: the reference is 0 but for rounding.
+  // Of result `index` of `call`, which ran at `place`. `noise`: the reference is 0 but for
+  // rounding.
   void Add(int place, const Called& call, size_t index, const ReferenceError& found, bool noise);
 
   std::vector<Row> Rows() const;  // in the order in which they ran

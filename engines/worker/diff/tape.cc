@@ -3,9 +3,11 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -40,8 +42,7 @@ void ForEachInput(
 
 // An operator as it runs: what a file calls a cast is this one below.
 std::string AsItRuns(const std::string& op) {
-  return op.starts_with("aten.to.") || op == "aten.to" || op == "aten.type_as" ? "aten._to_copy"
-                                                                                : op;
+  return op.starts_with("aten.to.") || op == "aten.type_as" ? "aten._to_copy" : op;
 }
 
 }  // namespace
@@ -101,7 +102,8 @@ class Tape::Evidence : public judgement::Evidence {
   std::optional<std::string> MadeUnwritten(int) override { return std::nullopt; }
 
   bool IsAboveZero(int input) override {
-    return tape_.inputs_[static_cast<size_t>(input)].held.gt(0).any().item<bool>();
+    const at::Tensor& held = tape_.inputs_[static_cast<size_t>(input)].held;
+    return !held.is_complex() && held.to(c10::ScalarType::Double).gt(0).any().item<bool>();
   }
 
   Owner OwnerOf(int input) override {
@@ -117,7 +119,8 @@ class Tape::Evidence : public judgement::Evidence {
     narrow = narrow || IsNarrow(held_.scalar_type());
     for (const Pair& each : tape_.inputs_) narrow = narrow || IsNarrow(each.held.scalar_type());
     const int finding = static_cast<int>(tape_.judge_.findings().all().size()) - 1;
-    tape_.suspects_[finding] = {kind, call_.number, index_, before, narrow, Wide(reference_).clone()};
+    const at::Tensor reference = Wide(reference_).clone();
+    tape_.suspects_[finding] = {kind, call_.number, index_, before, narrow, reference};
     return {};
   }
 

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -49,8 +50,9 @@ class Tape : public Observer {
 
   // An input or a state (by its name, else "") is there, with an error of `error`.
   void Enters(const at::Tensor& held, const std::string& name, double error);
-  void Gives(const at::Tensor& held, const std::string& name);  // an output of the model
-  void Keeps(const at::Tensor& held, const at::Tensor& reference, const std::string& name);  // state
+  // An output of the model, and what a state holds in the end.
+  void Gives(const at::Tensor& held, const std::string& name);
+  void Keeps(const at::Tensor& held, const at::Tensor& reference, const std::string& name);
   void Finish();  // the run is over
 
   // Whether the reference of a tensor is 0 but for rounding.
@@ -79,7 +81,7 @@ class Tape : public Observer {
 
   void Begin(const Called& call);
   int PlaceOf(const Node& node);
-  int64_t NumberOf(const at::Tensor& tensor);  // of its memory
+  int64_t NumberOf(const at::Tensor& tensor);                         // of its memory
   int Compared(const at::Tensor& held, const at::Tensor& reference);  // the slot
 
   judgement::LostChanges lost_;
