@@ -132,6 +132,7 @@ struct Loss {
 struct Output {
   int64_t memory = kNone;
   std::string name;  // "" where it needs none
+  int slot = kNone;  // what is given, which may be a part of its memory
 };
 struct GradientAgain {
   std::string name;

@@ -356,7 +356,7 @@ PyObject* TakeLoss(PyObject* object, PyObject* args) {
 PyObject* TakeOutput(PyObject* object, PyObject* memory) {
   const long long number = PyLong_AsLongLong(memory);
   if (PyErr_Occurred() != nullptr) return nullptr;
-  Of(object).Take(judgement::Output{number, ""});
+  Of(object).Take(judgement::Output{number, "", kNone});
   Py_RETURN_NONE;
 }
 

@@ -95,8 +95,7 @@ Measured Measure(const Program& program, const std::vector<IValue>& inputs,
     for (size_t at = 0; at < a.size(); ++at) {
       Output output{a[at].first, a[at].second, at < b.size() ? b[at].second : at::Tensor(),
                     std::nullopt, tape.IsNoise(a[at].second)};
-      if (IsFloat(output.held)) output.found = Compare(output.held, output.reference);
-      tape.Gives(output.held, output.name);
+      output.found = tape.Gives(output.held, output.reference, output.name);
       measured.outputs.push_back(std::move(output));
     }
     for (size_t at = 0; at < finish.states.size(); ++at) {

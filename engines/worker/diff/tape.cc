@@ -259,9 +259,14 @@ void Tape::Decided(const Called& call, const at::Tensor& held, const at::Tensor&
 
 // --- its end ---
 
-void Tape::Gives(const at::Tensor& held, const std::string& name) {
-  const int64_t memory = NumberOf(held);
-  if (memory != kNone) judge_.Take(judgement::Output{memory, name});
+std::optional<ReferenceError> Tape::Gives(const at::Tensor& held, const at::Tensor& reference,
+                                          const std::string& name) {
+  if (!IsFloat(held)) return std::nullopt;
+  const int slot = Compared(held, reference);
+  const ReferenceError* const found = judge_.slots().At(slot);
+  if (found == nullptr) return std::nullopt;
+  judge_.Take(judgement::Output{NumberOf(held), name, slot});
+  return *found;
 }
 
 void Tape::Keeps(const at::Tensor& held, const at::Tensor& reference, const std::string& name) {

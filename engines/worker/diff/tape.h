@@ -51,7 +51,8 @@ class Tape : public Observer {
   // An input or a state (by its name, else "") is there, with an error of `error`.
   void Enters(const at::Tensor& held, const std::string& name, double error);
   // An output of the model, and what a state holds in the end.
-  void Gives(const at::Tensor& held, const std::string& name);
+  std::optional<ReferenceError> Gives(const at::Tensor& held, const at::Tensor& reference,
+                                      const std::string& name);
   void Keeps(const at::Tensor& held, const at::Tensor& reference, const std::string& name);
   void Finish();  // the run is over
 
