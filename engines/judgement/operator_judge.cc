@@ -77,6 +77,7 @@ bool OperatorJudge::Take(const Result& row, Evidence& evidence) {
   call.worst = std::max(call.worst, call.error);
   if (found.reference_only > 0 && found.nonfinite() == 0) {
     memory.error = 0;
+    memory.noise = false;
     memory.origin = kNone;
     NoneBecause(Why::kRestarts);
     return true;
@@ -313,7 +314,8 @@ int OperatorJudge::Wrong(const Case& result) {
     }
   }
   SearchCure(made, result);
-  if (findings_[made].precision == Proof::kNotTested) CureLoop(findings_[made], result);
+  if (findings_[made].precision == Proof::kNotTested && !result.evidence.SearchesLater())
+    CureLoop(findings_[made], result);
   return made;
 }
 
