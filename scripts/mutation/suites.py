@@ -26,6 +26,7 @@ PROGRAMS = {
     "engines/comparison": "runs_test",
     "engines/diagnosis": "runs_test",
     "tools/list_runs": "runs_test",
+    "engines/judgement": "judgement_test",
     "engines/pack": "runs_test",
     "engines/pictures": "pictures_test",
     "tools/query_alerts": "runs_test",
