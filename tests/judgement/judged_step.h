@@ -5,7 +5,9 @@
 #ifndef MPNANNY_TESTS_JUDGEMENT_JUDGED_STEP_H_
 #define MPNANNY_TESTS_JUDGEMENT_JUDGED_STEP_H_
 
+#include <array>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <map>
 #include <optional>
@@ -188,8 +190,8 @@ class JudgedStep {
     for (const Reach& each : (*this)[number].reach) {
       char error[32];
       std::snprintf(error, sizeof error, "%.4g", each.error);
-      words.push_back(std::string(NameOf(each.what)) + " " + each.name +
-                      (each.name.empty() ? "" : " ") + error);
+      words.push_back(std::string(NameOf(each.what)) + " " +
+                      (each.name.empty() ? "" : each.name + " ") + error);
     }
     return words;
   }
