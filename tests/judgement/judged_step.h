@@ -150,8 +150,11 @@ class JudgedStep {
     input.slot = made_.at(memory).slot;
     return input;
   }
-  int Run(int place, std::vector<Input> inputs, bool kept = true) {
-    judge.Take(Call{calls_, place, kept, std::move(inputs)});
+  // The call's number; `measured`: the inputs whose formats the judge wants.
+  int Run(int place, std::vector<Input> inputs, bool kept = true,
+          std::vector<std::pair<int, int>>* measured = nullptr) {
+    auto wanted = judge.Take(Call{calls_, place, kept, std::move(inputs)});
+    if (measured != nullptr) *measured = std::move(wanted);
     return calls_++;
   }
   // The call's result: whether the reference begins anew.
