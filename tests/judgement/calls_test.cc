@@ -49,14 +49,10 @@ TEST(Calls, AnErrorCameInWhereMostOfItWasMadeOutOfLess) {
     std::vector<double> errors;  // of a chain, the nearest last
     int came_in;                 // the call; kNone
   } const rows[] = {
-      {"nothing before", {}, kNone},
-      {"exact before", {0, 0}, kNone},
-      {"the one before", {0, 0.1}, 1},
-      {"little before that", {0.049, 0.1}, 1},
-      {"half before that", {0.05, 0.1}, 0},
-      {"most before that", {0.09, 0.1}, 0},
-      {"in portions", {0.03, 0.06, 0.1}, 0},
-      {"first more, then less", {0.2, 0.01, 0.1}, 2},
+      {"nothing before", {}, kNone},         {"exact before", {0, 0}, kNone},
+      {"the one before", {0, 0.1}, 1},       {"little before that", {0.049, 0.1}, 1},
+      {"half before that", {0.05, 0.1}, 0},  {"most before that", {0.09, 0.1}, 0},
+      {"in portions", {0.03, 0.06, 0.1}, 0}, {"first more, then less", {0.2, 0.01, 0.1}, 2},
       {"it became less", {0.2, 0.1}, 0},
   };
   for (const auto& row : rows) {
@@ -77,8 +73,8 @@ TEST(Calls, OfSeveralInputsTheWorstOneIsFollowed) {
   for (const bool worst_first : {true, false}) {
     Written step;
     const int little = step.Add(0.01, {}), much = step.Add(0.1, {});
-    const int last = step.Add(0.5, worst_first ? std::vector{much, little, 99}
-                                               : std::vector{99, little, much});
+    const int last =
+        step.Add(0.5, worst_first ? std::vector{much, little, 99} : std::vector{99, little, much});
     EXPECT_EQ(step.calls.CameInBefore(last)->place, much);
   }
 }
@@ -114,12 +110,11 @@ TEST(Calls, LinesBeforeAreToldTheNearestFirstUpToFive) {
   Written step;
   std::vector<int> inputs;
   for (int i = 0; i < 7; ++i) inputs = {step.Add(0, inputs)};
-  EXPECT_EQ(step.calls.LinesBefore(6),
-            (Lines{{"aten.op5.default", "train.py:6"},
-                   {"aten.op4.default", "train.py:5"},
-                   {"aten.op3.default", "train.py:4"},
-                   {"aten.op2.default", "train.py:3"},
-                   {"aten.op1.default", "train.py:2"}}));
+  EXPECT_EQ(step.calls.LinesBefore(6), (Lines{{"aten.op5.default", "train.py:6"},
+                                              {"aten.op4.default", "train.py:5"},
+                                              {"aten.op3.default", "train.py:4"},
+                                              {"aten.op2.default", "train.py:3"},
+                                              {"aten.op1.default", "train.py:2"}}));
   EXPECT_EQ(step.calls.LinesBefore(0), Lines{});
 }
 
@@ -255,7 +250,8 @@ TEST(Calls, TypesAreToldOnceEachUpToThree) {
       {{E::kFloat16, E::kFloat16}, E::kFloat16, "float16"},
       {{E::kFloat32}, E::kBFloat16, "float32 → bfloat16"},
       {{E::kFloat32, E::kFloat16, E::kFloat32}, E::kFloat32, "float32, float16 → float32"},
-      {{E::kFloat32, E::kFloat16, E::kBFloat16, E::kFloat64}, E::kInt64,
+      {{E::kFloat32, E::kFloat16, E::kBFloat16, E::kFloat64},
+       E::kInt64,
        "float32, float16, bfloat16 → int64"},
   };
   for (const auto& row : rows) EXPECT_EQ(TypeWords(row.inputs, row.made), row.words);

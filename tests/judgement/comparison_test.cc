@@ -30,11 +30,11 @@ TEST(Comparison, NoiseIsWhatFp64MakesOfAnExactZeroOutOfTermsOfTheTypesSize) {
     Element type;
     double rounding, least;
   } const rows[] = {
-      {Element::kFloat16, 0, 0x1p-34},     {Element::kComplex32, 0, 0x1p-34},
-      {Element::kBFloat16, 0, 0x1p-37},    {Element::kFloat32, 0, 0x1p-21},
-      {Element::kComplex64, 0, 0x1p-21},   {Element::kFloat8E4M3, 0, 0x1p-41},
-      {Element::kFloat8E5M2, 0, 0x1p-42},  {Element::kFloat64, 0, 256},
-      {Element::kInt64, 0, 0x1p-21},       {Element::kBool, 0, 0x1p-21},
+      {Element::kFloat16, 0, 0x1p-34},       {Element::kComplex32, 0, 0x1p-34},
+      {Element::kBFloat16, 0, 0x1p-37},      {Element::kFloat32, 0, 0x1p-21},
+      {Element::kComplex64, 0, 0x1p-21},     {Element::kFloat8E4M3, 0, 0x1p-41},
+      {Element::kFloat8E5M2, 0, 0x1p-42},    {Element::kFloat64, 0, 256},
+      {Element::kInt64, 0, 0x1p-21},         {Element::kBool, 0, 0x1p-21},
       {Element::kFloat16, 0x1p-35, 0x1p-34}, {Element::kFloat16, 0x1p-33, 0x1p-33},
   };
   for (const auto& row : rows) {

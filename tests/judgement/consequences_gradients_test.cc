@@ -57,16 +57,23 @@ TEST(ConsequencesGradients, AllOfOneThatIsNotTinyBesideTheOthersIsReached) {
   struct {
     double size, error;
     bool reached;
+    double scale = 1;
   } const rows[] = {
       // The mean size is 1 but for this one's part.
-      {0.2, 0.199, false}, {0.25, 0.25, true}, {0.2, 0.201, true},
-      {0.09, 0.09, false}, {0.11, 0.11, true},
+      {0.2, 0.199, false},      {0.25, 0.25, true},         {0.2, 0.201, true},
+      {0.09, 0.09, false},      {0.11, 0.11, true},         {0.09, 0.09, false, 1024},
+      {0.11, 0.11, true, 1024}, {0.09, 0.09, false, 0.125}, {0.11, 0.11, true, 0.125},
   };
   for (const auto& row : rows) {
     JudgedStep step;
     const int origin = step.Spoil(1, Off(0.9), Phase::kBackward);
     std::vector<OneGradient> gradients = {{"a", 1, Sizes(row.size, row.error)}};
     for (int i = 0; i < 99; ++i) gradients.push_back({"b", 50, Sizes(1, 0)});
+    // The same of gradients that are as large as loss scales make them.
+    for (OneGradient& each : gradients) {
+      each.found.squared_reference *= row.scale * row.scale;
+      each.found.squared_error *= row.scale * row.scale;
+    }
     Optimize(step, gradients);
     ASSERT_EQ(step.ReachOf(origin).size(), row.reached ? 1u : 0u) << row.size << " " << row.error;
     if (row.reached) {
@@ -98,8 +105,10 @@ TEST(ConsequencesGradients, ManyElementsOfOneThatAreFlushedAreReached) {
     double size;
     bool reached;
   } const rows[] = {
-      {"at", 30, 30, 1, false},          {"above", 31, 31, 1, true},
-      {"few that matter", 60, 30, 1, false}, {"of a tiny one", 60, 60, 0.01, false},
+      {"at", 30, 30, 1, false},
+      {"above", 31, 31, 1, true},
+      {"few that matter", 60, 30, 1, false},
+      {"of a tiny one", 60, 60, 0.01, false},
   };
   for (const auto& row : rows) {
     for (const bool is_flushed : {true, false}) {
@@ -222,7 +231,13 @@ TEST(ConsequencesGradients, AGradientThatLeftReachesWhatTheOptimizerUses) {
       {"left out", Phase::kBackward, Phase::kBackward, Off(0.3), 4.0, 1, {}},
       {"converged", Phase::kBackward, Phase::kBackward, Off(0.3), {}, 1e-4, {}},
       {"not finite", Phase::kBackward, Phase::kBackward, OutOfRange(1), {}, 1e-4, {"gradient inf"}},
-      {"not finite, left out", Phase::kBackward, Phase::kBackward, OutOfRange(1), 4.0, 1, {"gradient inf"}},
+      {"not finite, left out",
+       Phase::kBackward,
+       Phase::kBackward,
+       OutOfRange(1),
+       4.0,
+       1,
+       {"gradient inf"}},
       {"searched", Phase::kBackward, Phase::kBackward, OutOfRange(1), 32.0, 1, {}},
       {"forward", Phase::kForward, Phase::kBackward, Off(0.3), {}, 1, {"output 0.3"}},
   };

@@ -49,7 +49,8 @@ TEST(Consequences, ALossThatIsOffByATwentiethIsReached) {
     step.judge.Take(LossOf(step, 1, row.loss));
     EXPECT_EQ(step.ReachOf(origin), row.reach);
     EXPECT_EQ(step.judge.consequences().loss(), row.loss.max_reference);
-    EXPECT_EQ(step.judge.consequences().IsSmallLoss(), row.loss.max_reference < 0.001 * row.first.value_or(0));
+    EXPECT_EQ(step.judge.consequences().IsSmallLoss(),
+              row.loss.max_reference < 0.001 * row.first.value_or(0));
   }
 }
 
@@ -81,8 +82,7 @@ TEST(Consequences, ALossThatIsNotFollowedIsReachedByWhatIsNotFinite) {
     EXPECT_EQ(step.ReachOf(0), reach);
     EXPECT_EQ(step.ReachOf(1), reach);
     EXPECT_TRUE(step.ReachOf(2).empty());
-    EXPECT_EQ(step.judge.consequences().loss(),
-              row.size == 2 ? std::optional(2.0) : std::nullopt);
+    EXPECT_EQ(step.judge.consequences().loss(), row.size == 2 ? std::optional(2.0) : std::nullopt);
   }
 }
 
@@ -199,7 +199,8 @@ TEST(Consequences, AMaskOfWhatHasNoFindingIsNobodys) {
 }
 
 TEST(Consequences, WhatNanToNumReplacesIsTold) {
-  for (const char* op : {"aten.nan_to_num.default", "aten.nan_to_num_.default", "aten.abs.default"}) {
+  for (const char* op :
+       {"aten.nan_to_num.default", "aten.nan_to_num_.default", "aten.abs.default"}) {
     JudgedStep step;
     step.Spoil(1, OutOfRange(4));
     step.Spoil(2, NanInBoth(3));
@@ -220,8 +221,8 @@ TEST(Consequences, WhatNanToNumReplacesIsTold) {
 // --- weights and buffers ---
 
 TEST(Consequences, AStateThatAnOperatorMakesNotFiniteIsReached) {
-  for (const auto& [found, reached] : std::vector<std::pair<ReferenceError, bool>>{
-           {OutOfRange(1), true}, {Off(0.9), false}}) {
+  for (const auto& [found, reached] :
+       std::vector<std::pair<ReferenceError, bool>>{{OutOfRange(1), true}, {Off(0.9), false}}) {
     JudgedStep step;
     Result rest;
     rest.state = "bn.running_var";
@@ -230,7 +231,8 @@ TEST(Consequences, AStateThatAnOperatorMakesNotFiniteIsReached) {
   }
 }
 
-State Buffer(JudgedStep& step, const std::string& name, int64_t memory, const ReferenceError& found) {
+State Buffer(JudgedStep& step, const std::string& name, int64_t memory,
+             const ReferenceError& found) {
   State row;
   row.name = name;
   row.memory = memory;
@@ -248,9 +250,9 @@ ReferenceError Scaled(double reference, double error) {
 TEST(Consequences, ABufferIsReachedByAFifthBesideTheLargestOfItsModule) {
   struct {
     const char* what;
-    double reference, error;    // of the buffer
-    const char* beside;         // the name of another one
-    double size;                // of it
+    double reference, error;  // of the buffer
+    const char* beside;       // the name of another one
+    double size;              // of it
     bool reached;
   } const rows[] = {
       {"below", 1, 0.19, "bn.running_var", 1, false},

@@ -7,11 +7,11 @@ namespace mpnanny::judgement {
 namespace {
 
 TEST(Finding, ASchemaIsTheOperatorWithoutItsOverload) {
-  for (const auto& [op, schema] : std::vector<std::pair<std::string, std::string>>{
-           {"aten.sub.Tensor", "aten::sub"},
-           {"aten.sub", "aten::sub"},
-           {"aten.sum.dim.more", "aten::sum"},
-           {"custom", "custom"}}) {
+  for (const auto& [op, schema] :
+       std::vector<std::pair<std::string, std::string>>{{"aten.sub.Tensor", "aten::sub"},
+                                                        {"aten.sub", "aten::sub"},
+                                                        {"aten.sum.dim.more", "aten::sum"},
+                                                        {"custom", "custom"}}) {
     Place place;
     place.op = op;
     EXPECT_EQ(place.Schema(), schema);

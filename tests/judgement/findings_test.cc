@@ -24,8 +24,8 @@ TEST(Findings, AKindAtAPlaceIsOneFindingThatKeepsTheWorseFigures) {
     double share, error_out;
     bool is_worse;
   } const rows[] = {
-      {0.5, 0.6, true}, {0.6, 0.5, true}, {0.5, 0.5, false}, {0.4, 0.4, false}, {0.4, 0.6, true},
-      {0.6, 0.4, true},
+      {0.5, 0.6, true},  {0.6, 0.5, true}, {0.5, 0.5, false},
+      {0.4, 0.4, false}, {0.4, 0.6, true}, {0.6, 0.4, true},
   };
   for (const auto& row : rows) {
     Findings findings;

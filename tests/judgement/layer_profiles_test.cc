@@ -26,8 +26,8 @@ std::map<std::string, LayerProfile> LayersOf(const JudgedStep& step) {
 
 // An operator of a layer makes memory; what is measured of what it takes.
 WantedFormats Makes(JudgedStep& step, const std::optional<std::string>& module, int64_t memory,
-               const std::vector<Input>& inputs, const ReferenceError& found,
-               Phase phase = Phase::kForward, Element type = Element::kFloat16) {
+                    const std::vector<Input>& inputs, const ReferenceError& found,
+                    Phase phase = Phase::kForward, Element type = Element::kFloat16) {
   const int place = step.At("aten.mm.default", 10, phase, module);
   WantedFormats measured;
   step.MakesIn(type, step.Run(place, inputs, true, &measured), memory, found);
@@ -58,13 +58,12 @@ TEST(LayerProfiles, AValueLeavesALayerWhereAnotherOneTakesIt) {
     SCOPED_TRACE(row.what);
     JudgedStep step;
     Makes(step, row.from_module, 1, {}, Off(0.01), row.from);
-    const WantedFormats measured = Makes(step, row.to_module, 2,
-                                    {step.Of(50, Off(0)), step.Made(1)}, Off(0.01), row.to);
+    const WantedFormats measured =
+        Makes(step, row.to_module, 2, {step.Of(50, Off(0)), step.Made(1)}, Off(0.01), row.to);
     EXPECT_EQ(measured, row.leaves ? (WantedFormats{{1, 0}}) : WantedFormats{});
     if (row.from_module && (row.from == Phase::kForward || row.from == Phase::kBackward)) {
       const auto layers = LayersOf(step);
-      const auto& layer =
-          layers.at(*row.from_module + (row.from == Phase::kBackward ? "'" : ""));
+      const auto& layer = layers.at(*row.from_module + (row.from == Phase::kBackward ? "'" : ""));
       EXPECT_EQ(layer.values, row.leaves ? 1 : 0);
     }
   }
@@ -114,7 +113,8 @@ TEST(LayerProfiles, PartsOfAValueAreValuesByThemselves) {
   Makes(step, "a", 1, {}, Off(0.01));
   Input part = step.Made(1);
   part.offset = 8;
-  EXPECT_EQ(Makes(step, "b", 2, {step.Made(1), part, part}, Off(0)), (WantedFormats{{0, 0}, {1, 0}}));
+  EXPECT_EQ(Makes(step, "b", 2, {step.Made(1), part, part}, Off(0)),
+            (WantedFormats{{0, 0}, {1, 0}}));
 }
 
 TEST(LayerProfiles, UntilSomethingLeavesALayerItsNewestResultIsTold) {

@@ -74,9 +74,8 @@ TEST(LostChanges, MoreThanHalfThatStayedIsLostAndNotMadeUpForElsewhere) {
     double change, lost, kept;
     bool is_lost;
   } const rows[] = {
-      {1, 0.49, 0, false}, {1, 0.5, 0, false}, {1, 0.51, 0, true},
-      {1, 0.6, 0.49, true}, {1, 0.6, 0.5, false}, {1, 0.6, 0.51, false},
-      {2, 1.01, 0.99, true}, {0, 0, 0, false},
+      {1, 0.49, 0, false},  {1, 0.5, 0, false},    {1, 0.51, 0, true},    {1, 0.6, 0.49, true},
+      {1, 0.6, 0.5, false}, {1, 0.6, 0.51, false}, {2, 1.01, 0.99, true}, {0, 0, 0, false},
   };
   for (const auto& row : rows) {
     JudgedStep step;
@@ -98,9 +97,8 @@ TEST(LostChanges, ItIsToldWhenItWasLostInThreeShadowStepsRunning) {
   Training run;
   EXPECT_TRUE(run.Step({{}}).empty());
   EXPECT_TRUE(run.Step({{}}).empty());
-  const auto found = run.Step({{.change = 4, .lost = 3}}, [](JudgedStep& step) {
-    step.judge.Take(Measured(0, "fc.weight"));
-  });
+  const auto found = run.Step({{.change = 4, .lost = 3}},
+                              [](JudgedStep& step) { step.judge.Take(Measured(0, "fc.weight")); });
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].kind, FindingKind::kLostChange);
   EXPECT_EQ(found[0].place, 0);
@@ -170,9 +168,7 @@ TEST(LostChanges, InWideTypesOnlyWhatIsLostInHalfOfTheSteps) {
 
 TEST(LostChanges, WhatIsExcusedIsNotLostAndTheWeightIsKept) {
   Training run;
-  const auto excuse = [](JudgedStep& step) {
-    step.judge.Take(Measured(0, "fc.weight", true));
-  };
+  const auto excuse = [](JudgedStep& step) { step.judge.Take(Measured(0, "fc.weight", true)); };
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(run.Step({{}}, excuse).empty());
   EXPECT_EQ(run.run.kept(), std::set<std::string>{"fc.weight"});
   run.Step({{}});
@@ -186,14 +182,16 @@ TEST(LostChanges, WhatIsExcusedIsNotLostAndTheWeightIsKept) {
 TEST(LostChanges, AWeightThatStaysAndMovesAtRandomIsKept) {
   Training run;
   // Most stays, and the sum of what moved is right.
-  run.Step({{.lost = 0.9, .kept = 1, .name = "rounded"}, {.lost = 0.4, .name = "moves", .memory = 2}},
-           [](JudgedStep& step) { step.judge.Take(KeptAtRandom{"by_bits"}); });
+  run.Step(
+      {{.lost = 0.9, .kept = 1, .name = "rounded"}, {.lost = 0.4, .name = "moves", .memory = 2}},
+      [](JudgedStep& step) { step.judge.Take(KeptAtRandom{"by_bits"}); });
   EXPECT_EQ(run.run.kept(), (std::set<std::string>{"by_bits", "rounded"}));
 }
 
 TEST(LostChanges, AMeasuredLineIsThatOfItsNumberOrOfItsName) {
   Training run;
-  const std::vector<Changed> rows = {{.name = "a", .seen = 0}, {.name = "b", .line = 13, .memory = 2, .seen = 1}};
+  const std::vector<Changed> rows = {{.name = "a", .seen = 0},
+                                     {.name = "b", .line = 13, .memory = 2, .seen = 1}};
   std::deque<Finding> found;
   for (int i = 0; i < 3; ++i) {
     found = run.Step(rows, [](JudgedStep& step) { step.judge.Take(Measured(1, "a", true)); });
@@ -217,8 +215,8 @@ TEST(LostChanges, OfALineAndTensorAllChangesOfTheStepAddUp) {
 }
 
 TEST(LostChanges, WhatIsNextToNothingOfAllThatChangesTheTensorIsNotLookedAt) {
-  for (const auto& [change, told] : std::vector<std::pair<double, bool>>{
-           {0.0009, false}, {0.0011, true}}) {
+  for (const auto& [change, told] :
+       std::vector<std::pair<double, bool>>{{0.0009, false}, {0.0011, true}}) {
     Training run;
     std::deque<Finding> found;
     for (int i = 0; i < 3; ++i) {
@@ -238,7 +236,9 @@ TEST(LostChanges, TensorsOfALineAreOneFinding) {
   Training run;
   std::deque<Finding> found;
   for (int i = 0; i < 3; ++i) {
-    found = run.Step({{.name = "a"}, {.lost = 0.8, .name = "b", .memory = 2}, {.name = "c", .line = 13, .memory = 3}});
+    found = run.Step({{.name = "a"},
+                      {.lost = 0.8, .name = "b", .memory = 2},
+                      {.name = "c", .line = 13, .memory = 3}});
   }
   ASSERT_EQ(found.size(), 2u);
   ASSERT_EQ(found[0].reach.size(), 2u);
@@ -306,7 +306,8 @@ TEST(LostChanges, WhatTheyComeToTogetherIsALineOfItsOwn) {
     double lost, kept;
     int64_t moved;
     bool told;
-  } const rows[] = {{1.8, 0, 50, true}, {1, 0, 50, false}, {1.8, 1.8, 50, false}, {1.8, 0, 0, false}};
+  } const rows[] = {
+      {1.8, 0, 50, true}, {1, 0, 50, false}, {1.8, 1.8, 50, false}, {1.8, 0, 0, false}};
   for (const auto& row : rows) {
     Training run;
     std::deque<Finding> found;

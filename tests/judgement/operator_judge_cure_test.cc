@@ -34,9 +34,9 @@ TEST(OperatorJudgeCure, Fp32IsTriedFirstWhereTheErrorCameInWithANarrowType) {
     double error;
     bool narrow;
   } const rows[] = {
-      {Element::kFloat16, 0.01, true},      {Element::kBFloat16, 0.01, true},
-      {Element::kFloat8E4M3, 0.01, true},   {Element::kFloat8E5M2, 0.01, true},
-      {Element::kFloat32, 0.01, false},     {Element::kFloat16, 0, false},
+      {Element::kFloat16, 0.01, true},    {Element::kBFloat16, 0.01, true},
+      {Element::kFloat8E4M3, 0.01, true}, {Element::kFloat8E5M2, 0.01, true},
+      {Element::kFloat32, 0.01, false},   {Element::kFloat16, 0, false},
   };
   for (const auto& row : rows) {
     JudgedStep step;

@@ -191,6 +191,8 @@ TEST(OperatorJudgeIntegers, WrongPlacesOfAnErrorBeforeThemHaveItForAParent) {
 
 TEST(OperatorJudgeIntegers, LabelsThatLieAmongFractionsAreBlamedOnWhatRoundedThem) {
   ReferenceError fractions = Fractions(), reference_only = Whole(5), nan = Whole(5);
+  ReferenceError both = Whole(5);
+  both.undefined = both.reference_only = 1;
   reference_only.reference_only = 1;
   nan.undefined = 1;
   struct {
@@ -198,8 +200,11 @@ TEST(OperatorJudgeIntegers, LabelsThatLieAmongFractionsAreBlamedOnWhatRoundedThe
     ReferenceError labels;
     bool has_figures, is_wrong;
   } const rows[] = {
-      {"whole", Whole(5), true, true},          {"fractions", fractions, true, false},
-      {"NaN among them", nan, true, false},     {"not finite", reference_only, true, false},
+      {"whole", Whole(5), true, true},
+      {"fractions", fractions, true, false},
+      {"both", both, true, false},
+      {"NaN among them", nan, true, false},
+      {"not finite", reference_only, true, false},
       {"not comparable", Whole(5), false, false},
   };
   for (const auto& row : rows) {
@@ -222,6 +227,8 @@ TEST(OperatorJudgeIntegers, LabelsThatLieAmongFractionsAreBlamedOnWhatRoundedThe
     EXPECT_EQ(step[0].number, source);
     EXPECT_EQ(step[0].dtype, "float32 → float16");
     EXPECT_EQ(step[0].share, 0.5);
+    EXPECT_EQ(step[0].error_in, 0);
+    EXPECT_EQ(step[0].error_out, 0.5);
     EXPECT_EQ(step.evidence.cures_asked.size(), 1u);
     EXPECT_EQ(step.ReachOf(0), Words{"index train.py:12 0.5"});
     step.judge.Take(places, step.evidence);

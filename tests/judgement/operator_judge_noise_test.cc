@@ -82,11 +82,16 @@ TEST(OperatorJudgeNoise, ADifferenceOfEqualValuesIsTheirRounding) {
     double rounding, left;  // of terms of size 1
     bool noise;
   } const rows[] = {
-      {"aten.sub.Tensor", 0, 0x1p-45, true},      {"aten.sub.Tensor", 0, 1.01 * 0x1p-45, false},
-      {"aten.rsub.Scalar", 0, 0x1p-45, true},     {"aten.rsub.Scalar", 0, 1.01 * 0x1p-45, false},
-      {"aten.add.Tensor", 0, 0x1p-45, true},      {"aten.add.Tensor", 0, 1.01 * 0x1p-45, false},
-      {"aten.mul.Tensor", 0, 0x1p-45, false},     {"aten.add.Tensor", 0x1p-30, 0x1p-20, true},
-      {"aten.sub.Tensor", 0x1p-30, 0x1p-20, true}, {"aten.sub.Tensor", 0x1p-30, 1.01 * 0x1p-20, false},
+      {"aten.sub.Tensor", 0, 0x1p-45, true},
+      {"aten.sub.Tensor", 0, 1.01 * 0x1p-45, false},
+      {"aten.rsub.Scalar", 0, 0x1p-45, true},
+      {"aten.rsub.Scalar", 0, 1.01 * 0x1p-45, false},
+      {"aten.add.Tensor", 0, 0x1p-45, true},
+      {"aten.add.Tensor", 0, 1.01 * 0x1p-45, false},
+      {"aten.mul.Tensor", 0, 0x1p-45, false},
+      {"aten.add.Tensor", 0x1p-30, 0x1p-20, true},
+      {"aten.sub.Tensor", 0x1p-30, 0x1p-20, true},
+      {"aten.sub.Tensor", 0x1p-30, 1.01 * 0x1p-20, false},
   };
   for (const auto& row : rows) {
     JudgedStep step;
@@ -115,9 +120,8 @@ TEST(OperatorJudgeNoise, ASumOfTermsThatIsZeroByDesignIsTheirRounding) {
     double left;  // the size of the one result of 100 terms of size 1
     bool noise;
   } const rows[] = {
-      {"aten.mean.default", 0x1p-24, true},      {"aten.mean.default", 1.01 * 0x1p-24, false},
-      {"aten.sum.dim_IntList", 100 * 0x1p-24, true},
-      {"aten.sum.dim_IntList", 101 * 0x1p-24, false},
+      {"aten.mean.default", 0x1p-24, true},          {"aten.mean.default", 1.01 * 0x1p-24, false},
+      {"aten.sum.dim_IntList", 100 * 0x1p-24, true}, {"aten.sum.dim_IntList", 101 * 0x1p-24, false},
       {"aten.prod.default", 0x1p-24, false},
   };
   for (const auto& row : rows) {
@@ -214,8 +218,10 @@ TEST(OperatorJudgeNoise, InAnOptimizerSingleElementsMayBeNoise) {
     double in, out;
     std::vector<double> asked;
   } const rows[] = {
-      {Phase::kOptimizer, 0, 0.041, {0.04}}, {Phase::kOptimizer, 0, 0.04, {}},
-      {Phase::kOptimizer, 0.01, 0.081, {8 * 0.01}}, {Phase::kOptimizer, 0.01, 0.08, {}},
+      {Phase::kOptimizer, 0, 0.041, {0.04}},
+      {Phase::kOptimizer, 0, 0.04, {}},
+      {Phase::kOptimizer, 0.01, 0.081, {8 * 0.01}},
+      {Phase::kOptimizer, 0.01, 0.08, {}},
       {Phase::kBackward, 0, 0.5, {}},
   };
   for (const auto& row : rows) {

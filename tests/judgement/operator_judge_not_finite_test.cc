@@ -55,8 +55,9 @@ TEST(OperatorJudgeNotFinite, TheKindFollowsFromWhatTheReferenceAndTheInputsAre) 
     EXPECT_EQ(step[0].share, row.share);
     EXPECT_EQ(step[0].error_out, kForever);
     EXPECT_EQ(step[0].operands, step.evidence.operands);
-    EXPECT_EQ(step[0].inputs_from, (std::vector<std::pair<std::string, std::string>>{
-                                       {"aten.log.default", "train.py:5"}}));
+    EXPECT_EQ(
+        step[0].inputs_from,
+        (std::vector<std::pair<std::string, std::string>>{{"aten.log.default", "train.py:5"}}));
     EXPECT_EQ(step.evidence.cures_asked.size(), row.kind == range ? 1u : 0u);
     EXPECT_EQ(step[0].precision, row.kind == range ? Proof::kNotTested : Proof::kExcluded);
   }
@@ -79,8 +80,8 @@ TEST(OperatorJudgeNotFinite, ACureOfTheRangeIsAskedForWithAnErrorWithoutEnd) {
     JudgedStep step;
     if (is_cured) step.evidence.cure = Cure{{"train.py:12"}, {"aten.exp.default"}, "float32", 1, 0};
     step.Spoil(1, OutOfRange(1));
-    EXPECT_EQ(step.evidence.cures_asked, (std::vector<ScriptedEvidence::AskedCure>{
-                                             {FindingKind::kRange, kForever, false}}));
+    EXPECT_EQ(step.evidence.cures_asked,
+              (std::vector<ScriptedEvidence::AskedCure>{{FindingKind::kRange, kForever, false}}));
     EXPECT_EQ(step[0].precision, is_cured ? Proof::kProven : Proof::kNotTested);
     EXPECT_EQ(step[0].cure.has_value(), is_cured);
     EXPECT_EQ(step[0].why_no_cure, is_cured ? "" : "too dear");
@@ -194,8 +195,7 @@ TEST(OperatorJudgeNotFinite, TheInfinityOfAMaskIsMeantSoAndOneAboveZeroIsNot) {
     for (const ReferenceError& out : {InfiniteInBoth(4), NanInBoth(4)}) {
       JudgedStep step;
       step.evidence.is_above_zero[0] = is_above;
-      step.Makes(step.Run(step.At("aten.add.Tensor", 12), {step.Of(1, InfiniteInBoth(2))}), 2,
-                 out);
+      step.Makes(step.Run(step.At("aten.add.Tensor", 12), {step.Of(1, InfiniteInBoth(2))}), 2, out);
       const bool is_undefined_here = out.undefined > 0 && !is_above;
       ASSERT_EQ(step.size(), is_above || is_undefined_here ? 1u : 0u);
       if (step.size() == 0) continue;

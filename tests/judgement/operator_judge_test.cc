@@ -249,6 +249,31 @@ TEST(OperatorJudge, TheErrorThatGoesOnIsTheWorstOnesWhereverItStands) {
   }
 }
 
+TEST(OperatorJudge, AnErrorWithoutAFindingDoesNotStandBeforeOneThatHasOne) {
+  JudgedStep step;
+  const int origin = step.Spoil(1, Off(0.3));
+  step.judge.Take(Enters{2, 0.9});
+  for (const bool origin_first : {true, false}) {
+    std::vector<Input> inputs = {step.Made(1), step.Of(2, Off(0.9))};
+    if (!origin_first) std::swap(inputs[0], inputs[1]);
+    step.Makes(step.Run(step.At("aten.add.Tensor", 20), inputs), 3, Off(0.5));
+    EXPECT_EQ(step.judge.MemoryOf(3).origin, origin);
+  }
+}
+
+TEST(OperatorJudge, ACallKeepsTheErrorOfItsNewestResultAndTheWorstOfAll) {
+  JudgedStep step;
+  const int call = step.Run(step.At("aten.mul.Tensor", 12), {});
+  step.Makes(call, 1, Off(0.03));
+  step.Makes(call, 2, Off(0.01));
+  EXPECT_EQ(step.judge.calls()[call].error, 0.01);
+  EXPECT_EQ(step.judge.calls()[call].worst, 0.03);
+  step.Makes(call, 3, OutOfRange(1));
+  step.Makes(call, 4, NanInBoth(1));
+  EXPECT_EQ(step.judge.calls()[call].error, 0) << "in the reference, too";
+  EXPECT_EQ(step.judge.calls()[call].worst, kForever);
+}
+
 TEST(OperatorJudge, SeveralCallsOfAPlaceAreOneFindingWithTheWorseFigures) {
   JudgedStep step;
   const int place = step.At("aten.mul.Tensor", 12);
@@ -290,6 +315,10 @@ TEST(OperatorJudge, AReferenceThatIsNotFiniteWhereTheHeldValueIsBeginsAnew) {
   EXPECT_TRUE(step.Makes(step.Run(step.At("aten.log.default", 12), {step.Made(1)}), 2, found));
   EXPECT_EQ(step.judge.MemoryOf(2).error, 0);
   EXPECT_EQ(step.judge.MemoryOf(2).origin, kNone);
+  // Nor does the error of before go on where it is written in place.
+  EXPECT_TRUE(step.Makes(step.Run(step.At("aten.log_.default", 14), {step.Made(1)}), 1, found));
+  EXPECT_EQ(step.judge.MemoryOf(1).error, 0);
+  EXPECT_EQ(step.judge.MemoryOf(1).origin, kNone);
   EXPECT_EQ(step.size(), 1u);
   // Not where the held value is not finite either.
   found.undefined = 1;
