@@ -144,13 +144,12 @@ TEST(Rating, WorseComesBeforeBetterAndEarlierBeforeLater) {
   const int clipped = rated.Add(K::kClipped, 0.5, {R::kLoss});
   const int amplified = rated.Add(K::kAmplified, 0.5, {R::kLoss});
   const int undefined = rated.Add(K::kUndefined, 1, {R::kLoss});
-  const int nothing = rated.Add(K::kRange, 1, {});
+  rated.Add(K::kRange, 1, {});
   const int range = rated.Add(K::kRange, 1, {R::kLoss});
   const int later = rated.Add(K::kRange, 1, {R::kLoss});
   const int discarded = rated.Add(K::kRange, 1, {R::kOutput}, Phase::kBackward);
   EXPECT_EQ(rated.Rate(),
             (std::vector<int>{range, later, undefined, discarded, clipped, amplified, note}));
-  (void)nothing;
   // It is the call that says what is earlier.
   rated[clipped].number = 99;
   EXPECT_EQ(rated.Rate(),
