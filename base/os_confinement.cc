@@ -57,9 +57,9 @@ void SetLimit(int which, rlim_t value) {
 int CodeOf(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
 // What the child tells the supervisor before the program starts; one of kLack… or kNoProgram.
-using Told = uint32_t;
-constexpr Told kNoProgram = 1u << 31;
-Told Bit(Lack lack) { return 1u << static_cast<unsigned>(lack); }
+using LackBits = uint32_t;
+constexpr LackBits kNoProgram = 1u << 31;
+LackBits Bit(Lack lack) { return 1u << static_cast<unsigned>(lack); }
 
 struct Started {
   pid_t keeper = -1;
@@ -73,15 +73,15 @@ struct Started {
 };
 
 // What the child has found of itself.
-struct Held {
+struct OwnLimits {
   bool group = false;
   bool own_processes = false;
   WritingLimits files;
   bool filtered = false;
 };
 
-Told LacksOf(const OwnView& view, const Held& held) {
-  Told lacks = 0;
+LackBits LacksOf(const OwnView& view, const OwnLimits& held) {
+  LackBits lacks = 0;
   if (!held.files.writing) lacks |= Bit(Lack::kWriting);
   if (!held.filtered) lacks |= Bit(Lack::kSystemCalls) | Bit(Lack::kNetwork);
   if (!held.own_processes) lacks |= Bit(Lack::kProcesses);
@@ -91,9 +91,9 @@ Told LacksOf(const OwnView& view, const Held& held) {
 }
 
 // In the child, before the program or the call.
-Told ConfineSelf(const Confinement& limits, const Started& started, bool own_processes) {
+LackBits ConfineSelf(const Confinement& limits, const Started& started, bool own_processes) {
   const OwnView& view = started.view;
-  Held held;
+  OwnLimits held;
   held.own_processes = own_processes;
   held.group = started.group && started.group->Enter();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -183,7 +183,7 @@ Result<Pipe> MakePipe() {
     Keep(program, alive.read, in_namespaces);
   }
   close(alive.read);
-  const Told lacks = ConfineSelf(limits, started, own_processes);
+  const LackBits lacks = ConfineSelf(limits, started, own_processes);
   if (write(told.write, &lacks, sizeof lacks) != sizeof lacks) _exit(126);
   if (lacks != 0 && !limits.allow_weaker) _exit(126);
   _exit(body(told.write));
@@ -206,13 +206,13 @@ Result<Started> Start(const Confinement& limits, const std::function<int(int tol
   if (started.keeper == 0) StartBelowKeeper(limits, started, told, alive, body);
   close(told.write);
   close(alive.read);
-  Told lacks = 0;
+  LackBits lacks = 0;
   const bool ready = read(told.read, &lacks, sizeof lacks) == sizeof lacks;
   for (const LackName& each : LackNames()) {
     if ((lacks & Bit(each.lack)) != 0) started.missing.push_back(each.lack);
   }
   started.refused = !started.missing.empty() && !limits.allow_weaker;
-  Told failed = 0;  // nothing comes where the program has started
+  LackBits failed = 0;  // nothing comes where the program has started
   started.no_program = ready && read(told.read, &failed, sizeof failed) == sizeof failed;
   close(told.read);
   if (!ready || started.refused) {

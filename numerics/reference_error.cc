@@ -16,23 +16,24 @@ using internal::kBlock;
 
 constexpr int kLanes = 8;
 
-double LargestOf(DType dtype) {
+// The format of an element; nullptr of FP64, which every double fits.
+const FormatInfo* FormatOf(DType dtype) {
   switch (dtype) {
     case DType::kFloat16:
-      return Info(Format::kFp16).max;
+      return &Info(Format::kFp16);
     case DType::kBFloat16:
-      return Info(Format::kBf16).max;
+      return &Info(Format::kBf16);
     case DType::kFloat32:
-      return Info(Format::kFp32).max;
+      return &Info(Format::kFp32);
     case DType::kFloat8E4M3:
-      return Info(Format::kE4M3).max;
+      return &Info(Format::kE4M3);
     case DType::kFloat8E5M2:
-      return Info(Format::kE5M2).max;
+      return &Info(Format::kE5M2);
     case DType::kFloat64:
     case DType::kUnknown:
       break;
   }
-  return std::numeric_limits<double>::infinity();
+  return nullptr;
 }
 
 // Adding and subtracting 2^52 rounds to a whole number; what is as large has no fraction.
@@ -182,31 +183,13 @@ void AddScaledSquares(const TensorView& held, const TensorView& reference, doubl
   }
 }
 
-// The smallest magnitude that the format holds.
-double SmallestOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return Info(Format::kFp16).min_subnormal;
-    case DType::kBFloat16:
-      return Info(Format::kBf16).min_subnormal;
-    case DType::kFloat32:
-      return Info(Format::kFp32).min_subnormal;
-    case DType::kFloat8E4M3:
-      return Info(Format::kE4M3).min_subnormal;
-    case DType::kFloat8E5M2:
-      return Info(Format::kE5M2).min_subnormal;
-    case DType::kFloat64:
-    case DType::kUnknown:
-      break;
-  }
-  return std::numeric_limits<double>::denorm_min();
-}
-
 // A second pass, over what few comparisons have: which of the flushed elements count.
 void CountFlushed(const TensorView& held, const TensorView& reference, ReferenceError& out) {
   const double matters =
       kMatters * std::sqrt(out.squared_reference / static_cast<double>(out.numel));
-  const double smallest = SmallestOf(held.dtype);
+  const FormatInfo* format = FormatOf(held.dtype);
+  const double smallest = format != nullptr ? format->min_subnormal
+                                            : std::numeric_limits<double>::denorm_min();
   ElementReader values(held), references(reference);
   alignas(64) double h[kBlock], r[kBlock];
   for (int64_t left = out.numel; left > 0;) {
@@ -236,7 +219,9 @@ ReferenceError CompareWithReference(const TensorView& held, const TensorView& re
   const int64_t numel = held.numel();
   if (!Readable(held, numel) || !Readable(reference, numel)) return found;
   found.numel = numel;
-  const double largest = LargestOf(held.dtype);
+  const FormatInfo* format = FormatOf(held.dtype);
+  const double largest =
+      format != nullptr ? format->max : std::numeric_limits<double>::infinity();
   ElementReader values(held), references(reference);
   Lanes sums;
   int64_t added = 0;  // zeros that stand for no element of their own

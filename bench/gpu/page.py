@@ -38,7 +38,7 @@ BUDGETS = {
 
 
 @dataclass
-class Told:
+class CheckRows:
     """What one check said."""
 
     name: str
@@ -50,9 +50,9 @@ class Told:
         print(f"  {row.result:7}  {row.what}: {row.figures}", flush=True)
 
 
-def run(name: str, device: str, seconds: float) -> Told:
+def run(name: str, device: str, seconds: float) -> CheckRows:
     """In a process of its own: what breaks there, even the device, breaks nothing here."""
-    told = Told(name)
+    told = CheckRows(name)
     print(f"{name}: {CHECKS[name][1]}", flush=True)
     if seconds < 5:
         told.add(Row("the check", SKIPPED, "no time was left"))
@@ -143,7 +143,7 @@ def machine(device: str) -> list[str]:
     return told
 
 
-def page(device: str, every: list[Told], seconds: float) -> str:
+def page(device: str, every: list[CheckRows], seconds: float) -> str:
     lines = ["# Figures from a GPU", ""]
     lines += ["Written by `./scripts/gpu`, which runs every check that needs CUDA.", ""]
     lines += [f"- {each}" for each in machine(device)]

@@ -1,14 +1,17 @@
-// The words that a case's front matter and signals may use: the one place. knowledge/README.md
-// explains them to people, and tests/cases holds both equal.
+// The words that a case's front matter and signals may use: the one place (alert types are those of
+// base/run_words.h). knowledge/README.md explains them to people, and tests/cases holds both equal.
 //
 // Constants only.
 #ifndef MPNANNY_ENGINES_CASES_VOCABULARY_H_
 #define MPNANNY_ENGINES_CASES_VOCABULARY_H_
 
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/run_words.h"
 
 namespace mpnanny::cases {
 
@@ -115,34 +118,37 @@ inline constexpr Word kDevices[] = {
 };
 
 inline constexpr Word kAlertTypes[] = {
-    {"NAN", "a NaN element"},
-    {"INF", "an infinite element"},
-    {"LOSS_NAN", "a non-finite loss"},
-    {"OVERFLOW", "finite, but above the judged format's maximum"},
-    {"OVERFLOW_AHEAD", "values that grow towards the maximum of FP16"},
-    {"SATURATION", "many elements close to the maximum"},
-    {"UNDERFLOW", "many elements round to zero"},
-    {"GRAD_EXPLOSION", "very large gradients"},
-    {"GRAD_VANISH", "very small gradients"},
-    {"DEAD_LAYER", "a trainable layer without gradient"},
-    {"ABSORPTION", "an addend is lost in an addition or reduction"},
-    {"DIM_IMBALANCE", "maxima per dimension differ greatly"},
-    {"STALE_UPDATE", "updates under half an ulp of the weight"},
-    {"LOSS_SCALE_LOW", "the loss scale is low"},
-    {"LOSS_SCALE_DECLINE", "five falls without a rise"},
-    {"LOSS_SCALE_COLLAPSE", "1 or less for 20 steps"},
-    {"STEP_SKIPPED", "more skipped steps than growing the scale costs"},
-    {"LOSS_SPIKE", "the loss jumps"},
-    {"SHADOW_RANGE", "not finite where the FP64 reference is"},
-    {"SHADOW_UNDEFINED", "not finite in FP64 either: no precision helps"},
-    {"SHADOW_DIVERGED", "updates so large that values left every range"},
-    {"SHADOW_INTEGERS", "whole numbers are no longer the same"},
-    {"SHADOW_LOST_CHANGE", "a state that should change stays as it was"},
-    {"SHADOW_AMPLIFIED", "a small rounding error becomes a large one"},
-    {"SHADOW_FLUSHED", "values that are not 0 in FP64 became 0"},
-    {"SHADOW_CLIPPED", "a cast cut values off at the format's maximum"},
-    {"PROTOCOL", "gradients, parameters and states do not belong together as they should"},
+    {NameOf(AlertType::kNan), "a NaN element"},
+    {NameOf(AlertType::kInf), "an infinite element"},
+    {NameOf(AlertType::kLossNan), "a non-finite loss"},
+    {NameOf(AlertType::kOverflow), "finite, but above the judged format's maximum"},
+    {NameOf(AlertType::kOverflowAhead), "values that grow towards the maximum of FP16"},
+    {NameOf(AlertType::kSaturation), "many elements close to the maximum"},
+    {NameOf(AlertType::kUnderflow), "many elements round to zero"},
+    {NameOf(AlertType::kGradExplosion), "very large gradients"},
+    {NameOf(AlertType::kGradVanish), "very small gradients"},
+    {NameOf(AlertType::kDeadLayer), "a trainable layer without gradient"},
+    {NameOf(AlertType::kAbsorption), "an addend is lost in an addition or reduction"},
+    {NameOf(AlertType::kDimImbalance), "maxima per dimension differ greatly"},
+    {NameOf(AlertType::kStaleUpdate), "updates under half an ulp of the weight"},
+    {NameOf(AlertType::kLossScaleLow), "the loss scale is low"},
+    {NameOf(AlertType::kLossScaleDecline), "five falls without a rise"},
+    {NameOf(AlertType::kLossScaleCollapse), "1 or less for 20 steps"},
+    {NameOf(AlertType::kStepSkipped), "more skipped steps than growing the scale costs"},
+    {NameOf(AlertType::kLossSpike), "the loss jumps"},
+    {NameOf(AlertType::kShadowRange), "not finite where the FP64 reference is"},
+    {NameOf(AlertType::kShadowUndefined), "not finite in FP64 either: no precision helps"},
+    {NameOf(AlertType::kShadowDiverged), "updates so large that values left every range"},
+    {NameOf(AlertType::kShadowIntegers), "whole numbers are no longer the same"},
+    {NameOf(AlertType::kShadowLostChange), "a state that should change stays as it was"},
+    {NameOf(AlertType::kShadowAmplified), "a small rounding error becomes a large one"},
+    {NameOf(AlertType::kShadowFlushed), "values that are not 0 in FP64 became 0"},
+    {NameOf(AlertType::kShadowClipped), "a cast cut values off at the format's maximum"},
+    {NameOf(AlertType::kProtocol),
+     "gradients, parameters and states do not belong together as they should"},
 };
+static_assert(std::size(kAlertTypes) == std::size(Vocabulary<AlertType>::kNames),
+              "an alert type has no meaning here");
 
 inline constexpr Word kPhases[] = {
     {"data", "the batch itself"},

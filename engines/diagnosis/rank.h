@@ -1,5 +1,5 @@
-// Ranks the cases of the knowledge base by how well their signals fit the facts, and says what
-// speaks for and against.
+// Scores the cases of the knowledge base by how well their signals fit the facts, and says what
+// speaks for and against. The order of an answer is made of that by causes.h.
 #ifndef MPNANNY_ENGINES_DIAGNOSIS_RANK_H_
 #define MPNANNY_ENGINES_DIAGNOSIS_RANK_H_
 
@@ -29,7 +29,7 @@ struct Hypothesis {
       unseen;  // signals of the case that were looked for or could be looked for
 };
 
-// Best first; only cases of which at least one signal fits. Confidence is 1 - exp(-w / 2.2) of the
+// Highest score first; only cases of which at least one signal fits. Confidence is 1 - exp(-w / 2.2) of the
 // matched weight w (a weight of 3 "all but proves" a case: 0.74; two such: 0.93), lowered by what
 // speaks against.
 std::vector<Hypothesis> Rank(const Facts& facts, const std::vector<Claim>& claims,

@@ -8,8 +8,9 @@
 
 namespace mpnanny::diagnosis {
 
-Result<StepPass::Seen> StepPass::ReadAll(const runs::Source& source, int64_t first_error) const {
-  Seen seen;
+Result<StepPass::StepFigures> StepPass::ReadAll(const runs::Source& source,
+                                                int64_t first_error) const {
+  StepFigures seen;
   summary::StepFold fold(seen.summary);
   TurnFinder turns;
   StepSignals signals(library_);
@@ -31,7 +32,7 @@ Result<StepPass::Seen> StepPass::ReadAll(const runs::Source& source, int64_t fir
 }
 
 Result<void> StepPass::Read(const runs::Source& source, int64_t first_error, Facts& facts) {
-  static runs::Remembered<Seen> remembered(runs::kRunsRemembered);
+  static runs::Remembered<StepFigures> remembered(runs::kRunsRemembered);
   std::string key = runs::StampOfRun(source);
   if (!key.empty()) key += std::to_string(first_error) + "\n" + StepSignals::Texts(library_);
   seen_ = remembered.Find(key);

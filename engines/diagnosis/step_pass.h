@@ -36,18 +36,18 @@ class StepPass {
   Result<void> TakeSignals(const runs::Source& source, Facts& facts);
 
  private:
-  struct Seen {
+  struct StepFigures {
     summary::Summary summary;
     StepCourse course;
     Turns turns;
     std::vector<StatHit> hits;  // up to last_offered
     int64_t last_offered = 0;   // to the signals
   };
-  Result<Seen> ReadAll(const runs::Source& source, int64_t first_error) const;
+  Result<StepFigures> ReadAll(const runs::Source& source, int64_t first_error) const;
 
   const cases::CaseLibrary& library_;
   const CancelToken::Clock::duration limit_;
-  std::shared_ptr<const Seen> seen_;
+  std::shared_ptr<const StepFigures> seen_;
 };
 
 }  // namespace mpnanny::diagnosis

@@ -8,7 +8,7 @@
 #include "base/child_process.h"
 #include "base/program.h"
 #include "base/text.h"
-#include "engines/python_code/said.h"
+#include "engines/python_code/job_output.h"
 #include "engines/worker/protocol.h"
 
 namespace mpnanny::exported {
@@ -99,12 +99,12 @@ Result<Json> AskWorker(const Question& question, const std::string& folder, cons
     worker = std::move(started.process);
     worker->WriteLine(job, soon());
   }
-  python_code::Said said;
+  python_code::JobOutput output;
   const auto until = ChildProcess::Clock::now() + question.seconds + python_code::kGrace;
-  MPN_TRY(said.Listen(*worker, until, context));
+  MPN_TRY(output.Listen(*worker, until, context));
   const std::string errors = worker->errors();
-  if (said.end && !said.end->contains("error")) Keep(std::move(worker));
-  return said.Answer({.what = "The model",
+  if (output.end && !output.end->contains("error")) Keep(std::move(worker));
+  return output.Answer({.what = "The model",
                       .seconds = question.seconds,
                       .memory_mb = question.memory_mb,
                       .processes = worker::kProcesses},

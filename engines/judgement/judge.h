@@ -67,6 +67,8 @@ class Judge {
   const LayerProfiles& profiles() const { return profiles_; }
   const Slots& slots() const { return slots_; }
   int compared() const { return operators_.compared(); }
+  // Why the newest result, or whole numbers, are a finding or none.
+  const Verdict& verdict() const { return operators_.verdict(); }
   // Of each place's results: the largest magnitude of the reference.
   const std::map<int, double>& magnitudes() const { return magnitudes_; }
 

@@ -106,7 +106,9 @@ std::vector<LayerProfile> LayerProfiles::Layers() const {
 }
 
 void LayerProfiles::Take(const Formats& row) {
-  if (row.found.finite == 0 || row.found.numel == 0) return;
+  // On a tape of another version layers may have other numbers.
+  const bool is_known = row.layer >= 0 && static_cast<size_t>(row.layer) < layers_.size();
+  if (!is_known || row.found.finite == 0 || row.found.numel == 0) return;
   LayerProfile& layer = layers_[static_cast<size_t>(row.layer)];
   layer.rms = ++layer.measured == 1 ? row.found.rms : std::max(layer.rms, row.found.rms);
   const auto numel = static_cast<double>(row.found.numel);

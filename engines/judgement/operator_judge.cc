@@ -62,6 +62,7 @@ bool OperatorJudge::Take(const Result& row, Evidence& evidence) {
   CallRecord& call = calls_[row.call];
   Memory& memory = calls_.MemoryOf(row.memory);
   memory.producer = row.call;
+  verdict_ = {};
   const ReferenceError* figures = slots_.At(row.slot);
   if (figures == nullptr) return false;
   ++compared_;
@@ -77,6 +78,7 @@ bool OperatorJudge::Take(const Result& row, Evidence& evidence) {
   if (found.reference_only > 0 && found.nonfinite() == 0) {
     memory.error = 0;
     memory.origin = kNone;
+    NoneBecause(Why::kRestarts);
     return true;
   }
   const KnownInput* carried = WorstOf(result);
@@ -94,6 +96,7 @@ bool OperatorJudge::Take(const Result& row, Evidence& evidence) {
     memory.error = carried->before.error;
     memory.noise = false;
     memory.origin = result.origin;
+    NoneBecause(Why::kCancels);
     return false;
   }
   memory.error = result.error;
@@ -103,6 +106,7 @@ bool OperatorJudge::Take(const Result& row, Evidence& evidence) {
       findings_[result.origin].kind == FindingKind::kIntegers) {
     memory.origin = result.origin;  // an id that is off by one is a small error
   }
+  NoneBecause(memory.noise ? Why::kNoise : Why::kClean);
   if (memory.noise) return false;
   if (found.integers && found.wrong_integers > 0) {
     const int made = WrongIntegers(result);
@@ -206,7 +210,7 @@ int OperatorJudge::NonFinite(const Case& result) {
   // Where the reference is not finite either, in this element or in another, the format is not
   // what makes it: at the root of a 0 that rounding alone makes it is chance which of them is.
   if (found.range > 0 && found.reference_only == 0) {
-    if (inputs.rank >= 2) return kNone;
+    if (inputs.rank >= 2) return NoneBecause(Why::kNotFinite);
     const int made =
         Add(FindingKind::kRange, result, Share(found.range, found.numel), inputs.error, kInfinity);
     Show(made, result);
@@ -214,10 +218,12 @@ int OperatorJudge::NonFinite(const Case& result) {
     return made;
   }
   if (inputs.rank >= (found.undefined > 0 ? 2 : 1)) {
-    return result.origin != kNone ? kNone : FromOutside(result);
+    if (result.origin != kNone) return NoneBecause(Why::kNotFinite);
+    const int outside = FromOutside(result);
+    return outside != kNone ? outside : NoneBecause(Why::kMeantSo);
   }
   if (inputs.rank == 0 && found.undefined == 0 && result.evidence.Fills()) {
-    return kNone;  // a mask is filled in
+    return NoneBecause(Why::kFilled);
   }
   if (inputs.rank == 1 && result.origin == kNone) {
     const int outside = FromOutside(result);
@@ -293,7 +299,8 @@ int OperatorJudge::Wrong(const Case& result) {
   FollowLoop(result, inputs.error);
   const double entered = result.call.entered;
   const double times = result.error > kWrong ? kAmplification : kNotedAmplification;
-  if (inputs.rank == 3 || result.error < times * entered) return kNone;
+  if (inputs.rank == 3) return NoneBecause(Why::kNotFinite);
+  if (result.error < times * entered) return NoneBecause(Why::kCarried);
   const bool is_flushed = found.squared_flushed > kFlushedError * found.squared_error &&
                           Underflows(found.flushed, found.flushed_in_range) > kUnderflows;
   const int made = Add(is_flushed ? FindingKind::kFlushed : FindingKind::kAmplified, result,
@@ -335,14 +342,14 @@ void OperatorJudge::FollowLoop(const Case& result, double error) {
 int OperatorJudge::Flushed(const Case& result) {
   const ReferenceError& found = result.found;
   const double share = Share(found.flushed_that_matter, found.nonzero);
-  if (share < kFlushedShare) return kNone;
+  if (share < kFlushedShare) return NoneBecause(Why::kFewFlushed);
   if (Underflows(found.flushed_that_matter, found.flushed_that_matter_in_range) < kUnderflows)
-    return kNone;
+    return NoneBecause(Why::kInRange);
   for (KnownInput* each : result.sources) {
     const ReferenceError* before = FiguresOf(result, *each);
     if (before != nullptr && static_cast<double>(before->flushed) >=
                                  kFlushedBefore * static_cast<double>(found.flushed_that_matter)) {
-      return kNone;  // they were 0 before
+      return NoneBecause(Why::kFlushedBefore);
     }
   }
   const int made = Add(FindingKind::kFlushed, result, share, 0, result.error);
@@ -352,13 +359,17 @@ int OperatorJudge::Flushed(const Case& result) {
 
 int OperatorJudge::WrongIntegers(const Case& result) {
   const ReferenceError& found = result.found;
-  if (result.origin != kNone && findings_[result.origin].kind == FindingKind::kIntegers)
+  if (result.origin != kNone && findings_[result.origin].kind == FindingKind::kIntegers) {
+    NoneBecause(Why::kCarried);
     return result.origin;
+  }
   const double share = Share(found.wrong_integers, found.numel);
-  if (share < kWrongIntegers || found.max_reference >= kLargestWhole) return kNone;
+  if (share < kWrongIntegers) return NoneBecause(Why::kFewIntegers);
+  if (found.max_reference >= kLargestWhole) return NoneBecause(Why::kTooLarge);
   for (KnownInput* each : result.sources) {
     const ReferenceError* before = FiguresOf(result, *each);
-    if (before == nullptr || !before->integers || before->wrong_integers > 0) return kNone;
+    if (before == nullptr || !before->integers || before->wrong_integers > 0)
+      return NoneBecause(Why::kNotWhole);
   }
   const int made = Add(FindingKind::kIntegers, result, share, 0, result.error);
   SearchCure(made, result);
@@ -367,7 +378,9 @@ int OperatorJudge::WrongIntegers(const Case& result) {
 
 void OperatorJudge::Take(const Indices& row, Evidence& evidence) {
   CallRecord& call = calls_[row.call];
+  verdict_ = {row.share > 0 ? Why::kFewIntegers : Why::kClean};
   if (row.share < kWrongIntegers) return;
+  verdict_ = {Why::kCarried};
   Result shown;
   shown.call = row.call;
   shown.type = row.type;
@@ -433,7 +446,15 @@ int OperatorJudge::Add(FindingKind kind, const Case& result, double share, doubl
   made.error_in = error_in;
   made.error_out = error_out;
   made.parent = result.origin;
-  return findings_.Add(calls_.SamePlace(result.call.place), std::move(made));
+  const int number = findings_.Add(calls_.SamePlace(result.call.place), std::move(made));
+  verdict_ = {Why::kFound, number};
+  return number;
+}
+
+// What was found before stays found.
+int OperatorJudge::NoneBecause(Why why) {
+  if (verdict_.why != Why::kFound) verdict_.why = why;
+  return kNone;
 }
 
 void OperatorJudge::SearchCure(int made, const Case& result) {

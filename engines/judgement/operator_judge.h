@@ -11,6 +11,7 @@
 #include "engines/judgement/calls.h"
 #include "engines/judgement/evidence.h"
 #include "engines/judgement/findings.h"
+#include "engines/judgement/why.h"
 
 namespace mpnanny::judgement {
 
@@ -27,6 +28,7 @@ class OperatorJudge {
   void Take(const Indices& row, Evidence& evidence);
 
   int compared() const { return compared_; }
+  const Verdict& verdict() const { return verdict_; }  // on the newest row
 
  private:
   // One result under judgement.
@@ -62,6 +64,7 @@ class OperatorJudge {
   int Flushed(const Case& result);
   int WrongIntegers(const Case& result);
   int Add(FindingKind kind, const Case& result, double share, double error_in, double error_out);
+  int NoneBecause(Why why);  // no finding is made
   void SearchCure(int made, const Case& result);
   void CureLoop(Finding& made, const Case& result);
 
@@ -69,6 +72,7 @@ class OperatorJudge {
   Findings& findings_;
   Slots& slots_;
   int compared_ = 0;
+  Verdict verdict_;
 };
 
 }  // namespace mpnanny::judgement

@@ -41,7 +41,7 @@ struct Place {
 
 // A comparison of what is held with its reference, or of one that could not be made (numel 0).
 struct Figures {
-  int slot = 0;
+  int slot = kNone;
   ReferenceError found;
 };
 
@@ -63,14 +63,14 @@ struct Input {
 
 // An operator is about to run, or has just run: before its results.
 struct Call {
-  int number = 0;
-  int place = 0;
+  int number = kNone;
+  int place = kNone;
   bool kept = true;  // its arguments are kept, so that it can be computed again
   std::vector<Input> inputs;
 };
 
 struct Result {
-  int call = 0;
+  int call = kNone;
   int index = 0;  // among the results
   int64_t memory = kNone;
   Element type = Element::kFloat32;
@@ -85,7 +85,7 @@ struct Result {
 
 // Whole numbers that an operator has made of others: places among numbers, counts, ids.
 struct Indices {
-  int call = 0;
+  int call = kNone;
   int index = 0;
   Element type = Element::kInt64;
   std::vector<int64_t> shape;
@@ -94,13 +94,13 @@ struct Indices {
 
 // A mask that the operator has made.
 struct Mask {
-  int call = 0;
-  int mask = 0;      // its number
+  int call = kNone;
+  int mask = kNone;  // its number
   double share = 0;  // of its elements that are others with the references
 };
 // The program asks for its value, or chooses values by it, at this line.
 struct Decided {
-  int mask = 0;
+  int mask = kNone;
   std::string source;
 };
 
@@ -113,21 +113,21 @@ struct Read {
 // A value goes on to an operator that is not followed.
 struct Leaves {
   int64_t memory = kNone;
-  int place = 0;  // of that operator
+  int place = kNone;  // of that operator
   Element type = Element::kFloat32;
   int64_t offset = 0;
 };
 
 // What other formats would make of a value that has left a layer.
 struct Formats {
-  int layer = 0;  // as the judge has numbered it
+  int layer = kNone;  // as the judge has numbered it
   FormatErrors found;
 };
 
 // This input of a call is data where it meets what is trained.
 struct Fed {
-  int call = 0;
-  int input = 0;
+  int call = kNone;
+  int input = kNone;
 };
 
 // A loss is about to be derived; without memory where it is not followed.
@@ -161,15 +161,15 @@ struct OptimizerEnds {};
 
 // What an operator in place did to what outlives the step.
 struct Change {
-  int call = 0;
-  int made = 0;   // the call that made what it copies, else the call itself
+  int call = kNone;
+  int made = kNone;  // the call that made what it copies, else the call itself
   int index = 0;  // among what the operator writes
   int64_t memory = kNone;
   Element type = Element::kFloat32;
   std::vector<int64_t> shape;
   std::string name;       // of a parameter or buffer, else ""
   int slot = kNone;       // the tensor compared with its reference afterwards
-  int seen = 0;           // the number of this tensor and line in the step
+  int seen = kNone;       // the number of this tensor and line in the step
   bool in_parts = false;  // other lines change other parts of its memory
   ChangeError found;
 };
@@ -217,8 +217,8 @@ enum class Asked {
 };
 struct Answer {
   Asked asked = Asked::kInput;
-  int call = 0;
-  int at = 0;  // the input or the result
+  int call = kNone;
+  int at = kNone;  // the input
   std::vector<double> numbers;
   std::vector<std::string> words;
 };
@@ -226,6 +226,14 @@ struct Answer {
 using Row = std::variant<Place, Figures, Enters, Call, Result, Indices, Mask, Decided, Read, Leaves,
                          Formats, Fed, Loss, Output, GradientAgain, Optimizer, Gradient,
                          OptimizerEnds, Change, Together, LostLine, KeptAtRandom, State, Answer>;
+
+struct Tape {
+  int step = 0;                      // of the training
+  std::optional<double> first_loss;  // the magnitude of the run's first losses
+  std::vector<Row> rows;
+
+  void Add(Row row) { rows.push_back(std::move(row)); }
+};
 
 }  // namespace mpnanny::judgement
 

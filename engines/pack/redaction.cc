@@ -4,16 +4,22 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "base/json.h"
+#include "engines/runs/detail_fields.h"
 
 namespace mpnanny::pack {
 namespace {
 
+using runs::DetailField;
+using runs::FindDetailField;
+using runs::FieldContent;
+
 constexpr size_t kHashBytes = 5;
 
-// Class names and words that say nothing about whose model it is.
-constexpr std::string_view kPlainWords[] = {
+// Classes of torch.nn, and the types of layers that are none: they do not say whose model it is.
+constexpr std::string_view kPlainTypes[] = {
     "AdaptiveAvgPool2d", "AvgPool2d", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear",
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose2d", "CrossEntropyLoss", "Dropout", "ELU",
     "Embedding", "EmbeddingBag", "Flatten", "GELU", "GRU", "GroupNorm", "Hardswish", "Identity",
@@ -21,24 +27,10 @@ constexpr std::string_view kPlainWords[] = {
     "MaxPool2d", "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "PReLU", "RMSNorm",
     "RNN", "ReLU", "ReLU6", "Sequential", "SiLU", "Sigmoid", "Softmax", "Softplus", "Tanh",
     "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
-    "TransformerEncoderLayer", "parameter", "buffer", "operator",
-    // optimizers, scalers, dtypes, phases
-    "Adam", "AdamW", "Adamax", "Adagrad", "Adadelta", "NAdam", "RAdam", "RMSprop", "SGD", "ASGD",
-    "LBFGS", "GradScaler", "float16", "bfloat16", "float32", "float64", "torch.float16",
-    "torch.bfloat16", "torch.float32", "cpu", "cuda", "mps", "model", "optimizer", "scaler", "data",
-    "forward", "loss", "backward", "nan", "inf", "-inf", "exp_avg", "exp_avg_sq", "max_exp_avg_sq",
-    "momentum_buffer", "running", "closed", "exception", "killed", "proven", "excluded",
-    "not_tested", "not found", "int64", "int32", "int16", "int8", "uint8"};
+    "TransformerEncoderLayer", "parameter", "buffer", "operator"};
 
-// Values of "where", "made" and "inputs" in alert.detail: plain only there.
-constexpr std::string_view kDetailWords[] = {
-    "nan",    "posinf", "neginf",  "inf",     "finite",    "not_finite", "mask", "infinite",
-    "batch",  "module", "carried", "weights", "buffers",   "gradients",  "loss", "optimizer",
-    "own_code", "weights_before"};
-
-// What a shadow finding reaches. A layer may well be called so: plain only where they stand for it.
-constexpr std::string_view kReached[] = {"loss",   "gradient", "state",
-                                         "output", "index",    "replaced"};
+// A figure that is not finite, as monitors and readers of logs write it.
+constexpr std::string_view kNotFinite[] = {"nan", "inf", "-inf", "NaN", "Inf"};
 
 // Whose operators are PyTorch's own.
 constexpr std::string_view kPlainNamespaces[] = {"aten", "prim",  "prims",
@@ -57,42 +49,13 @@ constexpr std::string_view kPlainFacts[] = {"python",
                                             "bf16_reduced_precision_reduction",
                                             "deterministic"};
 
-template <size_t n>
-bool IsAny(const std::string_view (&words)[n], std::string_view word) {
-  return std::find(std::begin(words), std::end(words), word) != std::end(words);
+bool IsAny(std::span<const std::string_view> words, std::string_view word) {
+  return std::ranges::find(words, word) != words.end();
 }
-
-bool IsPlainWord(std::string_view word) { return IsAny(kPlainWords, word); }
 
 bool IsNumber(std::string_view text) {
   return !text.empty() &&
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-// A key that a program wrote, such as "max_norm"; a user's names may stand as keys, too.
-bool IsPlainKey(std::string_view key) {
-  return key.size() <= 32 && key.find('_') != std::string_view::npos &&
-         std::all_of(key.begin(), key.end(),
-                     [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
-}
-
-constexpr std::string_view kEventKeys[] = {
-    "class",    "eps",       "lr",        "betas",    "scale",   "dtype", "device",  "norm",
-    "type",     "growth",    "steps",     "rows",     "tensors", "of",    "what",    "slot",
-    "count",    "samples",   "status",    "known",    "loss",    "layer", "layers",  "flags",
-    "enabled",  "interval",  "passes",    "unscaled", "scaled",  "name",  "error",   "lines",
-    "source",   "finding",   "cure",      "growth",   "at",      "from",  "forward", "mode",
-    "operator", "operators", "precision", "restarts"};
-
-// Of alert.detail, and of the event of an exception.
-constexpr std::string_view kDetailKeys[] = {
-    "where",  "made",  "counts",    "inputs",  "input", "shape",  "nan",
-    "posinf", "call",  "batch",     "columns", "phase", "module", "after",
-    "neginf", "min",   "gradients", "buffers", "max",   "function", "through_mode"};
-
-bool IsOperators(std::string_view key) {
-  return key == "operator" || key == "operators" || key == "forward" || key == "restarts" ||
-         key == "backward_of";
 }
 
 // "train.py:40"
@@ -101,32 +64,44 @@ bool IsSource(std::string_view text) {
   return colon != std::string_view::npos && colon > 0 && IsNumber(text.substr(colon + 1));
 }
 
-// `of`: the key under which it stands.
-std::string RedactedText(const std::string& text, std::string_view of) {
-  if (IsOperators(of)) return RedactedOperator(text);
-  if (of == "what" && IsAny(kReached, text)) return text;
-  if ((of == "where" || of == "made" || of == "inputs") && IsAny(kDetailWords, text)) return text;
-  if (IsPlainWord(text) || IsNumber(text)) return text;
+std::string RedactedText(const std::string& text, const DetailField& field) {
+  if (IsNumber(text) || IsAny(kNotFinite, text) || IsAny(field.words, text)) return text;
+  switch (field.content) {
+    case FieldContent::kWord:
+      return text;
+    case FieldContent::kOperator:
+    case FieldContent::kByOperator:
+      if (!IsSource(text)) return RedactedOperator(text);
+      break;
+    case FieldContent::kFigure:
+    case FieldContent::kSource:
+    case FieldContent::kName:
+      break;
+  }
   return IsSource(text) ? RedactedSource(text) : RedactedLayer(text);
 }
 
-Json Redacted(const Json& value, std::string_view of = {}) {
-  if (value.is_string()) return RedactedText(value.get_ref<const std::string&>(), of);
+// What a key that is no field of the monitor's stands for: it may be a name itself.
+constexpr DetailField kUnknown{"", FieldContent::kName};
+
+Json Redacted(const Json& value, const DetailField& field = kUnknown) {
+  if (value.is_string()) return RedactedText(value.get_ref<const std::string&>(), field);
   if (value.is_array()) {
     Json list = Json::array();
-    for (const Json& item : value) list.push_back(Redacted(item, of));
+    for (const Json& item : value) list.push_back(Redacted(item, field));
     return list;
   }
-  if (value.is_object()) {
-    Json object = Json::object();
-    for (const auto& [key, item] : value.items()) {
-      const bool plain = IsPlainKey(key) || IsAny(kEventKeys, key) || IsAny(kDetailKeys, key);
-      const std::string hidden = of == "restarts" ? RedactedOperator(key) : HashedName(key);
-      object[plain ? key : hidden] = Redacted(item, key);
+  if (!value.is_object()) return value;
+  Json object = Json::object();
+  for (const auto& [key, item] : value.items()) {
+    if (field.content == FieldContent::kByOperator) {
+      object[RedactedOperator(key)] = Redacted(item, field);
+      continue;
     }
-    return object;
+    const DetailField* const known = FindDetailField(key);
+    object[known ? key : HashedName(key)] = Redacted(item, known ? *known : kUnknown);
   }
-  return value;
+  return object;
 }
 
 }  // namespace
@@ -161,7 +136,7 @@ std::string RedactedLayer(std::string_view name) {
 }
 
 std::string RedactedType(std::string_view type) {
-  return IsPlainWord(type) ? std::string(type) : HashedName(type);
+  return IsAny(kPlainTypes, type) ? std::string(type) : HashedName(type);
 }
 
 std::string RedactedSource(std::string_view source) {

@@ -27,9 +27,9 @@ std::string RedactedSource(std::string_view source);
 // Operators of PyTorch stay ("aten.sub.Tensor"), those of other libraries are hashed.
 std::string RedactedOperator(std::string_view op);
 
-// JSON out of the file (a detail, a reach or cure, the environment): numbers, booleans and words of
-// PyTorch stay, of "file:line" the line, other strings are hashed, and so are keys that are no
-// plain words. "" for what is no JSON.
+// JSON out of the file (a detail, a reach or cure): of each field what engines/runs/detail_fields.h
+// says that it holds. A key that is no field is hashed, and so is every text under it. "" for what
+// is no JSON.
 std::string RedactedJson(std::string_view json);
 
 // Of the environment only what names neither person, machine nor place.

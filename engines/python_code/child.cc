@@ -13,7 +13,7 @@
 #include "base/temporary_folder.h"
 #include "base/text.h"
 #include "engines/python_code/lacks.h"
-#include "engines/python_code/said.h"
+#include "engines/python_code/job_output.h"
 
 namespace mpnanny::python_code {
 namespace {
@@ -96,16 +96,16 @@ Result<Json> RunChild(const Question& question, const Json& schema, const ToolCo
                  ChildProcess::Start(Command(question, context.allow_weaker_sandbox, sandbox,
                                              package.string(), folder.path())));
   const auto until = ChildProcess::Clock::now() + question.seconds + kGrace;
-  Said said;
-  said.token = RandomId();
+  JobOutput output;
+  output.token = RandomId();
   Json request = question.request;
-  request["token"] = said.token;
+  request["token"] = output.token;
   child->WriteLine(DumpJson(request), until);
   child->CloseInput();
-  MPN_TRY(said.Listen(*child, until, context));
-  said.exit_code = child->Wait(ChildProcess::Clock::now() + kLastWords);
+  MPN_TRY(output.Listen(*child, until, context));
+  output.exit_code = child->Wait(ChildProcess::Clock::now() + kLastWords);
   const std::string& errors = child->errors();
-  return said.Answer({.what = "The code",
+  return output.Answer({.what = "The code",
                       .seconds = question.seconds,
                       .memory_mb = question.memory_mb,
                       .processes = kProcesses},

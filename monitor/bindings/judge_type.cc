@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "engines/judgement/fields.h"
 #include "engines/judgement/judge.h"
+#include "engines/judgement/recording_evidence.h"
+#include "engines/judgement/tape_text.h"
 #include "engines/judgement/thresholds.h"
 #include "monitor/bindings/call_tensors.h"
 #include "monitor/bindings/convert.h"
@@ -15,6 +19,7 @@
 #include "monitor/bindings/lists.h"
 #include "monitor/bindings/owned.h"
 #include "monitor/bindings/python_evidence.h"
+#include "monitor/bindings/row_reader.h"
 #include "numerics/format_error.h"
 
 namespace mpnanny {
@@ -32,67 +37,39 @@ struct LostChangesObject {
 
 struct JudgeObject {
   PyObject ob_base;
-  Judge* judge;    // owned
-  PyObject* lost;  // owned: what the judge refers to
-  int slots;       // the next free one
+  Judge* judge;           // owned
+  PyObject* lost;         // owned: what the judge refers to
+  int slots;              // the next free one
+  judgement::Tape* tape;  // owned; null where none is kept
 };
 
 Judge& Of(PyObject* object) { return *reinterpret_cast<JudgeObject*>(object)->judge; }
 LostChanges& RunOf(PyObject* object) { return *reinterpret_cast<LostChangesObject*>(object)->run; }
+
+// Every row goes this way: to the tape, where one is kept, and to the judge.
+template <typename T>
+decltype(auto) Take(PyObject* object, const T& row) {
+  auto* self = reinterpret_cast<JudgeObject*>(object);
+  if (self->tape != nullptr) self->tape->Add(row);
+  return self->judge->Take(row);
+}
+
+// Those about which the judge asks `front`.
+template <typename T>
+auto Take(PyObject* object, const T& row, PyObject* front) {
+  auto* self = reinterpret_cast<JudgeObject*>(object);
+  PythonEvidence evidence(front);
+  if (self->tape == nullptr) return self->judge->Take(row, evidence);
+  self->tape->Add(row);
+  judgement::RecordingEvidence recorded(evidence, row.call, *self->tape);
+  return self->judge->Take(row, recorded);
+}
 
 void Free(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   auto free = reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free));
   free(object);
   Py_DECREF(type);
-}
-
-// --- arguments ---
-
-Element ElementOf(int number) {
-  const bool is_known = number >= 0 && number <= static_cast<int>(Element::kOther);
-  return is_known ? static_cast<Element>(number) : Element::kOther;
-}
-
-bool ReadShape(PyObject* sizes, std::vector<int64_t>& shape) {
-  const Py_ssize_t count = PyTuple_Size(sizes);  // a torch.Size is one
-  for (Py_ssize_t at = 0; at < count; ++at)
-    shape.push_back(PyLong_AsLongLong(PyTuple_GetItem(sizes, at)));
-  return PyErr_Occurred() == nullptr;
-}
-
-bool ReadChange(PyObject* tuple, ChangeError& found) {
-  long long numel = 0, moved = 0, lost = 0;
-  if (!PyArg_ParseTuple(tuple, "LLLddddd", &numel, &moved, &lost, &found.change, &found.lost_change,
-                        &found.kept_change, &found.squared_change, &found.squared_error)) {
-    return false;
-  }
-  found.numel = numel;
-  found.moved = moved;
-  found.lost = lost;
-  return true;
-}
-
-// [(memory, type, offset, position, slot, read)]
-bool ReadInputs(PyObject* list, std::vector<judgement::Input>& inputs) {
-  const Py_ssize_t count = PyList_Size(list);
-  if (count < 0) return false;
-  inputs.resize(static_cast<size_t>(count));
-  for (Py_ssize_t at = 0; at < count; ++at) {
-    judgement::Input& input = inputs[static_cast<size_t>(at)];
-    const Owned row = Owned::Of(PyList_GetItem(list, at));
-    long long memory = 0, offset = 0;
-    int type = 0, read = 1;
-    if (!row || !PyArg_ParseTuple(row.get(), "LiLiip", &memory, &type, &offset, &input.position,
-                                  &input.slot, &read)) {
-      return false;
-    }
-    input.memory = memory;
-    input.offset = offset;
-    input.type = ElementOf(type);
-    input.read = read != 0;
-  }
-  return true;
 }
 
 // --- what a run remembers ---
@@ -143,13 +120,15 @@ PyTypeObject* lost_changes_type = nullptr;  // of the process, as the module is
 int InitJudge(PyObject* object, PyObject* args, PyObject*) {
   auto* self = reinterpret_cast<JudgeObject*>(object);
   PyObject *lost = nullptr, *first_loss = nullptr;
-  int step = 0;
-  if (!PyArg_ParseTuple(args, "O!iO", lost_changes_type, &lost, &step, &first_loss)) return -1;
+  int step = 0, kept = 0;
+  if (!PyArg_ParseTuple(args, "O!iOp", lost_changes_type, &lost, &step, &first_loss, &kept))
+    return -1;
   if (self->judge != nullptr || reinterpret_cast<LostChangesObject*>(lost)->run == nullptr) {
     PyErr_SetString(PyExc_RuntimeError, "a judge is set up once");
     return -1;
   }
   self->judge = new Judge(RunOf(lost), step, OptionalDouble(first_loss));
+  if (kept != 0) self->tape = new judgement::Tape{step, OptionalDouble(first_loss), {}};
   Py_INCREF(lost);
   self->lost = lost;
   return 0;
@@ -158,13 +137,14 @@ int InitJudge(PyObject* object, PyObject* args, PyObject*) {
 void DeallocJudge(PyObject* object) {
   auto* self = reinterpret_cast<JudgeObject*>(object);
   delete self->judge;
+  delete self->tape;
   Py_XDECREF(self->lost);
   Free(object);
 }
 
 int PutFigures(PyObject* object, const ReferenceError& found) {
   const int slot = reinterpret_cast<JudgeObject*>(object)->slots++;
-  Of(object).Take(judgement::Figures{slot, found});
+  Take(object, judgement::Figures{slot, found});
   return slot;
 }
 
@@ -183,23 +163,9 @@ PyObject* CompareTensors(PyObject* object, PyObject* args) {
 
 PyObject* Put(PyObject* object, PyObject* args) {
   ReferenceError found;
-  long long counts[9] = {}, flushed[3] = {};
-  int integers = 0;
-  if (!PyArg_ParseTuple(args, "LLLLLLLLLpddddddLLL", &counts[0], &counts[1], &counts[2], &counts[3],
-                        &counts[4], &counts[5], &counts[6], &counts[7], &counts[8], &integers,
-                        &found.squared_error, &found.squared_reference, &found.squared_flushed,
-                        &found.max_error, &found.max_reference, &found.max_held, &flushed[0],
-                        &flushed[1], &flushed[2])) {
-    return nullptr;
-  }
-  int64_t* const places[] = {&found.numel,    &found.range,          &found.undefined,
-                             &found.infinite, &found.reference_only, &found.nonzero,
-                             &found.flushed,  &found.wrong_integers, &found.clipped};
-  for (size_t at = 0; at < std::size(places); ++at) *places[at] = counts[at];
-  found.integers = integers != 0;
-  found.flushed_that_matter = flushed[0];
-  found.flushed_in_range = flushed[1];
-  found.flushed_that_matter_in_range = flushed[2];
+  RowReader reader(args);
+  judgement::Fields(found, reader);
+  if (!reader.IsDone()) return nullptr;
   return PyLong_FromLong(PutFigures(object, found));
 }
 
@@ -211,46 +177,27 @@ PyObject* FiguresIn(PyObject* object, PyObject* slot) {
 }
 
 PyObject* AddPlace(PyObject* object, PyObject* args) {
-  const char *op = nullptr, *forward = nullptr, *phase = nullptr, *file = nullptr,
-             *module = nullptr;
-  int line = 0;
-  if (!PyArg_ParseTuple(args, "ssssiz", &op, &forward, &phase, &file, &line, &module))
-    return nullptr;
   judgement::Place place;
-  place.op = op;
-  place.forward = forward;
-  place.phase = FindNamed<Phase>(phase).value_or(Phase::kForward);
-  place.file = file;
-  place.line = line;
-  if (module != nullptr) place.module = module;
+  RowReader reader(args);
+  judgement::Fields(place, reader);
+  if (!reader.IsDone()) return nullptr;
   const size_t number = Of(object).calls().places();
-  Of(object).Take(place);
+  Take(object, place);
   return PyLong_FromSize_t(number);
-}
-
-PyObject* Enters(PyObject* object, PyObject* args) {
-  long long memory = 0;
-  double error = 0;
-  if (!PyArg_ParseTuple(args, "Ld", &memory, &error)) return nullptr;
-  Of(object).Take(judgement::Enters{memory, error});
-  Py_RETURN_NONE;
 }
 
 // What of a call's inputs the front has to know: their errors, and whose formats are wanted.
 PyObject* CallBegins(PyObject* object, PyObject* args) {
   judgement::Call row;
-  int kept = 1;
-  PyObject* inputs = nullptr;
-  if (!PyArg_ParseTuple(args, "iipO!", &row.number, &row.place, &kept, &PyList_Type, &inputs))
-    return nullptr;
-  row.kept = kept != 0;
-  if (!ReadInputs(inputs, row.inputs)) return nullptr;
-  Judge& judge = Of(object);
+  RowReader reader(args);
+  judgement::Fields(row, reader);
+  if (!reader.IsDone()) return nullptr;
+  const Judge& judge = Of(object);
   if (row.place < 0 || static_cast<size_t>(row.place) >= judge.calls().places() || row.number < 0) {
     PyErr_SetString(PyExc_ValueError, "no such place");
     return nullptr;
   }
-  const std::vector<std::pair<int, int>> wanted = judge.Take(row);
+  const std::vector<std::pair<int, int>> wanted = Take(object, row);
   std::vector<double> errors;
   for (const judgement::KnownInput& each : judge.calls()[row.number].inputs)
     errors.push_back(each.before.noise ? 0 : each.before.error);
@@ -263,75 +210,6 @@ PyObject* CallBegins(PyObject* object, PyObject* args) {
   return Py_BuildValue("(NN)", ListOf(errors, &PyFloat_FromDouble), ListOf(wanted, pair));
 }
 
-PyObject* TakeResult(PyObject* object, PyObject* args) {
-  judgement::Result row;
-  PyObject *front = nullptr, *shape = nullptr;
-  long long memory = 0;
-  int type = 0, written = 0;
-  const char* state = nullptr;
-  if (!PyArg_ParseTuple(args, "OiiLiO!iidps", &front, &row.call, &row.index, &memory, &type,
-                        &PyTuple_Type, &shape, &row.position, &row.slot, &row.rounding, &written,
-                        &state) ||
-      !ReadShape(shape, row.shape)) {
-    return nullptr;
-  }
-  row.memory = memory;
-  row.type = ElementOf(type);
-  row.written = written != 0;
-  row.state = state;
-  PythonEvidence evidence(front);
-  const bool restarts = Of(object).Take(row, evidence);
-  if (PyErr_Occurred() != nullptr) return nullptr;
-  return PyBool_FromLong(restarts);
-}
-
-PyObject* TakeIndices(PyObject* object, PyObject* args) {
-  judgement::Indices row;
-  PyObject *front = nullptr, *shape = nullptr;
-  int type = 0;
-  if (!PyArg_ParseTuple(args, "OiiiO!d", &front, &row.call, &row.index, &type, &PyTuple_Type,
-                        &shape, &row.share) ||
-      !ReadShape(shape, row.shape)) {
-    return nullptr;
-  }
-  row.type = ElementOf(type);
-  PythonEvidence evidence(front);
-  Of(object).Take(row, evidence);
-  if (PyErr_Occurred() != nullptr) return nullptr;
-  Py_RETURN_NONE;
-}
-
-PyObject* TakeMask(PyObject* object, PyObject* args) {
-  judgement::Mask row;
-  if (!PyArg_ParseTuple(args, "iid", &row.call, &row.mask, &row.share)) return nullptr;
-  return PyBool_FromLong(Of(object).Take(row));
-}
-
-PyObject* TakeDecided(PyObject* object, PyObject* args) {
-  judgement::Decided row;
-  const char* source = nullptr;
-  if (!PyArg_ParseTuple(args, "is", &row.mask, &source)) return nullptr;
-  row.source = source;
-  Of(object).Take(row);
-  Py_RETURN_NONE;
-}
-
-PyObject* TakeRead(PyObject* object, PyObject* args) {
-  long long memory = 0;
-  const char* source = nullptr;
-  if (!PyArg_ParseTuple(args, "Ls", &memory, &source)) return nullptr;
-  Of(object).Take(judgement::Read{memory, source});
-  Py_RETURN_NONE;
-}
-
-PyObject* TakeLeaves(PyObject* object, PyObject* args) {
-  long long memory = 0, offset = 0;
-  int place = 0, type = 0;
-  if (!PyArg_ParseTuple(args, "LiiL", &memory, &place, &type, &offset)) return nullptr;
-  return PyLong_FromLong(
-      Of(object).Take(judgement::Leaves{memory, place, ElementOf(type), offset}));
-}
-
 PyObject* TakeFormats(PyObject* object, PyObject* args) {
   judgement::Formats row;
   PyObject* tensor = nullptr;
@@ -341,124 +219,46 @@ PyObject* TakeFormats(PyObject* object, PyObject* args) {
     if (!list->Add(tensor)) Py_RETURN_NONE;
     row.found = MeasureFormats(list->views()[0]);
   }
-  Of(object).Take(row);
+  Take(object, row);
   Py_RETURN_NONE;
 }
 
-PyObject* TakeFed(PyObject* object, PyObject* args) {
-  judgement::Fed row;
-  if (!PyArg_ParseTuple(args, "ii", &row.call, &row.input)) return nullptr;
-  Of(object).Take(row);
-  Py_RETURN_NONE;
-}
+// What the judge answers to a row: nothing, whether something is so, or a number.
+PyObject* Answered(bool is_so) { return PyBool_FromLong(is_so); }
+PyObject* Answered(int number) { return PyLong_FromLong(number); }
 
-PyObject* TakeLoss(PyObject* object, PyObject* args) {
-  long long memory = 0;
-  judgement::Loss row;
-  int alone = 0;
-  if (!PyArg_ParseTuple(args, "Lidp", &memory, &row.slot, &row.size, &alone)) return nullptr;
-  row.memory = memory;
-  row.alone = alone != 0;
-  Of(object).Take(row);
-  Py_RETURN_NONE;
-}
-
-PyObject* TakeOutput(PyObject* object, PyObject* memory) {
-  const long long number = PyLong_AsLongLong(memory);
-  if (PyErr_Occurred() != nullptr) return nullptr;
-  Of(object).Take(judgement::Output{number});
-  Py_RETURN_NONE;
-}
-
-PyObject* TakeGradientAgain(PyObject* object, PyObject* args) {
-  const char* name = nullptr;
-  long long memory = 0;
-  if (!PyArg_ParseTuple(args, "sL", &name, &memory)) return nullptr;
-  Of(object).Take(judgement::GradientAgain{name, memory});
-  Py_RETURN_NONE;
-}
-
-PyObject* TakeOptimizer(PyObject* object, PyObject* args) {
-  PyObject* scale = nullptr;
-  int alone = 0;
-  if (!PyArg_ParseTuple(args, "Op", &scale, &alone)) return nullptr;
-  Of(object).Take(judgement::Optimizer{OptionalDouble(scale), alone != 0});
-  Py_RETURN_NONE;
-}
-
-PyObject* TakeGradient(PyObject* object, PyObject* args) {
-  const char* name = nullptr;
-  long long memory = 0;
-  int slot = kNone;
-  if (!PyArg_ParseTuple(args, "sLi", &name, &memory, &slot)) return nullptr;
-  Of(object).Take(judgement::Gradient{name, memory, slot});
-  Py_RETURN_NONE;
-}
-
-PyObject* TakeOptimizerEnds(PyObject* object, PyObject*) {
-  Of(object).Take(judgement::OptimizerEnds{});
-  Py_RETURN_NONE;
-}
-
-PyObject* TakeChange(PyObject* object, PyObject* args) {
-  judgement::Change row;
-  PyObject *shape = nullptr, *found = nullptr;
-  long long memory = 0;
-  int type = 0, in_parts = 0;
-  const char* name = nullptr;
-  if (!PyArg_ParseTuple(args, "iiiLiO!siipO!", &row.call, &row.made, &row.index, &memory, &type,
-                        &PyTuple_Type, &shape, &name, &row.slot, &row.seen, &in_parts,
-                        &PyTuple_Type, &found) ||
-      !ReadShape(shape, row.shape) || !ReadChange(found, row.found)) {
-    return nullptr;
+// A row whose fields are the arguments, in their order (engines/judgement/fields.h).
+template <typename Row>
+PyObject* TakeRow(PyObject* object, PyObject* args) {
+  Row row;
+  RowReader reader(args);
+  judgement::Fields(row, reader);
+  if (!reader.IsDone()) return nullptr;
+  if constexpr (std::is_void_v<decltype(Take(object, row))>) {
+    Take(object, row);
+    Py_RETURN_NONE;
+  } else {
+    return Answered(Take(object, row));
   }
-  row.memory = memory;
-  row.type = ElementOf(type);
-  row.name = name;
-  row.in_parts = in_parts != 0;
-  Of(object).Take(row);
-  Py_RETURN_NONE;
 }
 
-PyObject* TakeTogether(PyObject* object, PyObject* args) {
-  judgement::Together row;
-  const char* name = nullptr;
-  PyObject* found = nullptr;
-  if (!PyArg_ParseTuple(args, "sO!", &name, &PyTuple_Type, &found) ||
-      !ReadChange(found, row.found)) {
-    return nullptr;
+// The same behind the object that answers what the judge asks about it.
+template <typename Row>
+PyObject* TakeAsking(PyObject* object, PyObject* args) {
+  PyObject* front = PyTuple_GetItem(args, 0);
+  if (front == nullptr) return nullptr;
+  Row row;
+  RowReader reader(args, 1);
+  judgement::Fields(row, reader);
+  if (!reader.IsDone()) return nullptr;
+  if constexpr (std::is_void_v<decltype(Take(object, row, front))>) {
+    Take(object, row, front);
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    Py_RETURN_NONE;
+  } else {
+    const bool answer = Take(object, row, front);
+    return PyErr_Occurred() != nullptr ? nullptr : Answered(answer);
   }
-  row.name = name;
-  Of(object).Take(row);
-  Py_RETURN_NONE;
-}
-
-PyObject* TakeLostLine(PyObject* object, PyObject* args) {
-  judgement::LostLine row;
-  const char* name = nullptr;
-  int excused = 0;
-  if (!PyArg_ParseTuple(args, "ispddd", &row.seen, &name, &excused, &row.magnitude, &row.mean,
-                        &row.held_sum)) {
-    return nullptr;
-  }
-  row.name = name;
-  row.excused = excused != 0;
-  Of(object).Take(row);
-  Py_RETURN_NONE;
-}
-
-PyObject* TakeKeptAtRandom(PyObject* object, PyObject* name) {
-  Of(object).Take(judgement::KeptAtRandom{TextOf(name)});
-  Py_RETURN_NONE;
-}
-
-PyObject* TakeState(PyObject* object, PyObject* args) {
-  const char* name = nullptr;
-  long long memory = 0;
-  int slot = kNone;
-  if (!PyArg_ParseTuple(args, "sLi", &name, &memory, &slot)) return nullptr;
-  Of(object).Take(judgement::State{name, memory, slot});
-  Py_RETURN_NONE;
 }
 
 // --- what it knows ---
@@ -518,12 +318,11 @@ PyObject* Finish(PyObject* object, PyObject*) {
   return Py_BuildValue("(NN)", findings, numbers);
 }
 
-PyObject* CameInBefore(PyObject* object, PyObject* call) {
-  const long number = PyLong_AsLong(call);
-  if (PyErr_Occurred() != nullptr) return nullptr;
-  const auto found = Of(object).calls().CameInBefore(static_cast<int>(number));
-  if (!found) Py_RETURN_NONE;
-  return CameInTuple(*found);
+PyObject* TapeText(PyObject* object, PyObject*) {
+  const judgement::Tape* tape = reinterpret_cast<JudgeObject*>(object)->tape;
+  if (tape == nullptr) Py_RETURN_NONE;
+  const std::string text = judgement::TextOf(*tape);
+  return PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
 }
 
 PyObject* Compared(PyObject* object, void*) { return PyLong_FromLong(Of(object).compared()); }
@@ -544,47 +343,51 @@ PyMethodDef kJudgeMethods[] = {
      "figures(slot) -> the fields of ReferenceError | None"},
     {"place", Method<&AddPlace>(), METH_VARARGS,
      "place(operator, forward, phase, file, line, module) -> its number"},
-    {"enters", Method<&Enters>(), METH_VARARGS, "enters(memory, error)"},
     {"call", Method<&CallBegins>(), METH_VARARGS,
      "call(number, place, kept, [(memory, type, offset, position, slot, read)]) -> (the errors of"
      " the inputs, 0 of those that are rounding alone, [] where all are 0; [(input, layer)] whose"
      " formats are wanted) | None"},
-    {"result", Method<&TakeResult>(), METH_VARARGS,
+    {"result", Method<&TakeAsking<judgement::Result>>(), METH_VARARGS,
      "result(evidence, call, index, memory, type, shape, position, slot, rounding, written, state)"
      " -> whether the reference begins anew"},
-    {"indices", Method<&TakeIndices>(), METH_VARARGS,
+    {"indices", Method<&TakeAsking<judgement::Indices>>(), METH_VARARGS,
      "indices(evidence, call, index, type, shape, share)"},
-    {"mask", Method<&TakeMask>(), METH_VARARGS, "mask(call, mask, share) -> whether it is wrong"},
-    {"decided", Method<&TakeDecided>(), METH_VARARGS, "decided(mask, source)"},
-    {"read", Method<&TakeRead>(), METH_VARARGS, "read(memory, source)"},
-    {"leaves", Method<&TakeLeaves>(), METH_VARARGS,
-     "leaves(memory, place, type, offset) -> the layer whose formats are wanted, -1"},
     {"formats", Method<&TakeFormats>(), METH_VARARGS,
      "formats(layer, reference) of a value that has left it"},
-    {"profiles", Method<&Profiles>(), METH_NOARGS,
-     "[(module, backward, operators, type, error, amplification, absmax, rms, *formats)]"},
-    {"fed", Method<&TakeFed>(), METH_VARARGS, "fed(call, input)"},
-    {"loss", Method<&TakeLoss>(), METH_VARARGS, "loss(memory, slot, size, alone)"},
-    {"output", Method<&TakeOutput>(), METH_O, "output(memory)"},
-    {"gradient_again", Method<&TakeGradientAgain>(), METH_VARARGS, "gradient_again(name, memory)"},
-    {"optimizer", Method<&TakeOptimizer>(), METH_VARARGS, "optimizer(skipped_at, alone)"},
-    {"gradient", Method<&TakeGradient>(), METH_VARARGS, "gradient(name, memory, slot)"},
-    {"optimizer_ends", Method<&TakeOptimizerEnds>(), METH_NOARGS, "optimizer_ends()"},
-    {"change", Method<&TakeChange>(), METH_VARARGS,
-     "change(call, made, index, memory, type, shape, name, slot, seen, in_parts, change)"},
-    {"together", Method<&TakeTogether>(), METH_VARARGS, "together(name, change)"},
-    {"lost_line", Method<&TakeLostLine>(), METH_VARARGS,
-     "lost_line(seen, name, excused, magnitude, mean, held_sum)"},
-    {"kept_at_random", Method<&TakeKeptAtRandom>(), METH_O, "kept_at_random(name)"},
-    {"state", Method<&TakeState>(), METH_VARARGS, "state(name, memory, slot)"},
+    {"enters", Method<&TakeRow<judgement::Enters>>(), METH_VARARGS, "a row of the tape: Enters"},
+    {"mask", Method<&TakeRow<judgement::Mask>>(), METH_VARARGS, "a row of the tape: Mask"},
+    {"decided", Method<&TakeRow<judgement::Decided>>(), METH_VARARGS, "a row of the tape: Decided"},
+    {"read", Method<&TakeRow<judgement::Read>>(), METH_VARARGS, "a row of the tape: Read"},
+    {"leaves", Method<&TakeRow<judgement::Leaves>>(), METH_VARARGS, "a row of the tape: Leaves"},
+    {"fed", Method<&TakeRow<judgement::Fed>>(), METH_VARARGS, "a row of the tape: Fed"},
+    {"loss", Method<&TakeRow<judgement::Loss>>(), METH_VARARGS, "a row of the tape: Loss"},
+    {"output", Method<&TakeRow<judgement::Output>>(), METH_VARARGS, "a row of the tape: Output"},
+    {"gradient_again", Method<&TakeRow<judgement::GradientAgain>>(), METH_VARARGS,
+     "a row of the tape: GradientAgain"},
+    {"optimizer", Method<&TakeRow<judgement::Optimizer>>(), METH_VARARGS,
+     "a row of the tape: Optimizer"},
+    {"gradient", Method<&TakeRow<judgement::Gradient>>(), METH_VARARGS,
+     "a row of the tape: Gradient"},
+    {"optimizer_ends", Method<&TakeRow<judgement::OptimizerEnds>>(), METH_VARARGS,
+     "a row of the tape: OptimizerEnds"},
+    {"change", Method<&TakeRow<judgement::Change>>(), METH_VARARGS, "a row of the tape: Change"},
+    {"together", Method<&TakeRow<judgement::Together>>(), METH_VARARGS,
+     "a row of the tape: Together"},
+    {"lost_line", Method<&TakeRow<judgement::LostLine>>(), METH_VARARGS,
+     "a row of the tape: LostLine"},
+    {"kept_at_random", Method<&TakeRow<judgement::KeptAtRandom>>(), METH_VARARGS,
+     "a row of the tape: KeptAtRandom"},
+    {"state", Method<&TakeRow<judgement::State>>(), METH_VARARGS, "a row of the tape: State"},
     {"several_lines", Method<&SeveralLines>(), METH_NOARGS,
      "the names of weights that several lines change"},
     {"lost", Method<&Lost>(), METH_NOARGS, "[(seen, name)] of what was lost; seen -1: together"},
     {"known", Method<&KnownOf>(), METH_O, "known(memory) -> (error, noise, rounding)"},
     {"worst", Method<&WorstOf>(), METH_O, "worst(call) -> the largest error of its results"},
-    {"came_in", Method<&CameInBefore>(), METH_O, "came_in(call) -> (place, dtype, error) | None"},
     {"found", Method<&Found>(), METH_NOARGS, "(how many findings, the call of the newest)"},
     {"magnitudes", Method<&Magnitudes>(), METH_NOARGS, "[(place, largest of the references)]"},
+    {"profiles", Method<&Profiles>(), METH_NOARGS,
+     "[(module, backward, operators, type, error, amplification, absmax, rms, *formats)]"},
+    {"tape", Method<&TapeText>(), METH_NOARGS, "the tape's file | None where none is kept"},
     {"finish", Method<&Finish>(), METH_NOARGS,
      "([the fields of each Finding], [the numbers of those that count, the worst first])"},
     {nullptr, nullptr, 0, nullptr}};

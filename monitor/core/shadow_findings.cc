@@ -169,14 +169,14 @@ int64_t ShadowFindings::See(int64_t id, ShadowFindingRow row) {
     Raise(seen_.back());
     return seen_.back().finding.id;
   }
-  Seen& seen = seen_[static_cast<size_t>(id - 1)];
+  KnownFinding& seen = seen_[static_cast<size_t>(id - 1)];
   Merge(seen.finding, std::move(row));
   file_.Put(FindingUpdate{seen.finding});
   Raise(seen);
   return id;
 }
 
-void ShadowFindings::Raise(Seen& seen) {
+void ShadowFindings::Raise(KnownFinding& seen) {
   const ShadowFindingRow& finding = seen.finding;
   if (!finding.kind.value()) return;
   const bool is_new = !seen.alert;

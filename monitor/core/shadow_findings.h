@@ -36,16 +36,16 @@ class ShadowFindings {
   std::vector<AlertRow> TakeNew();
 
  private:
-  struct Seen {
+  struct KnownFinding {
     ShadowFindingRow finding;
     std::optional<AlertRow> alert;
   };
 
-  void Raise(Seen& seen);
+  void Raise(KnownFinding& seen);
 
   RunFile& file_;
   AlertBook& book_;
-  std::vector<Seen> seen_;    // by id, from 1
+  std::vector<KnownFinding> seen_;    // by id, from 1
   std::vector<int64_t> new_;  // ids of findings whose alerts are new
   bool left_out_reported_ = false;
 };

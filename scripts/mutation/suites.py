@@ -25,6 +25,7 @@ PROGRAMS = {
     "engines/cases": "cases_test",
     "engines/comparison": "runs_test",
     "engines/diagnosis": "runs_test",
+    "engines/judgement": "judgement_test",
     "tools/list_runs": "runs_test",
     "engines/judgement": "judgement_test",
     "engines/pack": "runs_test",

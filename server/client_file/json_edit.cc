@@ -129,12 +129,12 @@ Error IsNot(const std::string& text, const JsonPart& part, const std::string& na
 }
 
 // The part at the path, or the innermost one on the way that there is; `depth` says which.
-struct Found {
+struct DeepestPart {
   const JsonPart* part;
   size_t depth;
 };
-Result<Found> Follow(const std::string& text, const JsonPart& root, const JsonPath& path) {
-  Found found{&root, 0};
+Result<DeepestPart> Follow(const std::string& text, const JsonPart& root, const JsonPath& path) {
+  DeepestPart found{&root, 0};
   while (found.depth < path.size()) {
     if (found.part->kind != Kind::kObject) {
       return IsNot(text, *found.part, found.depth == 0 ? "the file" : Shown(path, found.depth),
@@ -171,7 +171,7 @@ Result<std::string> WithJsonValue(const std::string& text, const JsonPath& path,
     return text + (open_line ? style.line_end : "") +
            Written(Nested(path, 0, value), style, "", false) + style.line_end;
   }
-  MPN_TRY_ASSIGN(const Found found, Follow(text, root, path));
+  MPN_TRY_ASSIGN(const DeepestPart found, Follow(text, root, path));
   const JsonPart& part = *found.part;
   if (found.depth < path.size()) {
     const std::string& key = path[found.depth];
@@ -186,8 +186,8 @@ Result<std::string> WithJsonValue(const std::string& text, const JsonPath& path,
 Result<std::string> WithoutJsonValue(const std::string& text, const JsonPath& path) {
   MPN_TRY_ASSIGN(const JsonText scanned, ScanJson(text));
   if (scanned.root.kind == Kind::kNone || path.empty()) return text;
-  const Result<Found> whole = Follow(text, scanned.root, {path.begin(), path.end() - 1});
-  MPN_TRY_ASSIGN(const Found part, Follow(text, scanned.root, path));
+  const Result<DeepestPart> whole = Follow(text, scanned.root, {path.begin(), path.end() - 1});
+  MPN_TRY_ASSIGN(const DeepestPart part, Follow(text, scanned.root, path));
   if (part.depth < path.size()) return text;
   return TakenOut(text, *whole->part, static_cast<size_t>(part.part - whole->part->parts.data()));
 }
@@ -197,7 +197,7 @@ Result<std::string> WithJsonElement(const std::string& text, const JsonPath& pat
   MPN_TRY_ASSIGN(const JsonText scanned, ScanJson(text));
   const JsonPart& root = scanned.root;
   if (root.kind == Kind::kNone) return WithJsonValue(text, path, Json::array({value}));
-  MPN_TRY_ASSIGN(const Found found, Follow(text, root, path));
+  MPN_TRY_ASSIGN(const DeepestPart found, Follow(text, root, path));
   if (found.depth < path.size()) return WithJsonValue(text, path, Json::array({value}));
   if (found.part->kind != Kind::kArray) {
     return IsNot(text, *found.part, Shown(path, path.size()), "array");
@@ -208,7 +208,7 @@ Result<std::string> WithJsonElement(const std::string& text, const JsonPath& pat
 Result<std::string> WithoutJsonElement(const std::string& text, const JsonPath& path,
                                        size_t index) {
   MPN_TRY_ASSIGN(const JsonText scanned, ScanJson(text));
-  MPN_TRY_ASSIGN(const Found found, Follow(text, scanned.root, path));
+  MPN_TRY_ASSIGN(const DeepestPart found, Follow(text, scanned.root, path));
   if (found.depth < path.size() || index >= found.part->parts.size()) return text;
   return TakenOut(text, *found.part, index);
 }

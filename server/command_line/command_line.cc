@@ -133,6 +133,7 @@ void AddCommands(CommandSet& set, const std::string& first) {
   AddCaptureCommand(set);
   AddReportCommand(set);
   AddViewCommand(set);
+  AddTapeCommand(set);
   AddServeCommand(set);
   AddConfigCommand(set);
   AddInstallCommand(set);

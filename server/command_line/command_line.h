@@ -1,5 +1,5 @@
 // The command line: `mpnanny COMMAND …`. Every tool is a command, made from the tool's definition;
-// others (serve, run, pack, report, view, call, rules, knowledge, config, install, doctor,
+// others (serve, run, pack, report, view, tape, call, rules, knowledge, config, install, doctor,
 // completion, man) are written by hand.
 //
 // Exit codes: 0 done, 1 the command's own "something was found" (check --fail-on, doctor), 2 wrong

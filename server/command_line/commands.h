@@ -65,6 +65,7 @@ void AddPackCommand(CommandSet& set);
 void AddCaptureCommand(CommandSet& set);
 void AddReportCommand(CommandSet& set);
 void AddViewCommand(CommandSet& set);
+void AddTapeCommand(CommandSet& set);
 void AddConfigCommand(CommandSet& set);
 void AddInstallCommand(CommandSet& set);
 void AddDoctorCommand(CommandSet& set);

@@ -10,6 +10,7 @@
 
 #include "base/data_files.h"
 #include "base/front_matter.h"
+#include "base/run_words.h"
 #include "base/text.h"
 #include "engines/cases/case.h"
 #include "engines/cases/vocabulary.h"
@@ -152,15 +153,13 @@ TEST_F(PagesTest, AlertsHaveAPageATypeAndCases) {
   for (const Page& page : Pages("monitor/alerts/")) {
     SCOPED_TRACE(page.path);
     types.insert(page.id);
-    const std::vector<std::string> known = cases::NameList(cases::kAlertTypes);
-    EXPECT_NE(std::find(known.begin(), known.end(), page.id), known.end())
-        << "no alert has this type";
+    EXPECT_TRUE(FindNamed<AlertType>(page.id)) << "no alert has this type";
     ExpectCases(page);
   }
-  // What the monitor raises can be looked up.
-  for (const char* type : {"NAN", "INF", "OVERFLOW", "LOSS_NAN", "LOSS_SCALE_LOW",
-                           "LOSS_SCALE_DECLINE", "LOSS_SCALE_COLLAPSE"}) {
+  // What the monitor raises can be looked up, and cases can name it.
+  for (const char* type : Vocabulary<AlertType>::kNames) {
     EXPECT_TRUE(types.contains(type)) << type << " has no page";
+    EXPECT_TRUE(cases::IsWord(cases::kAlertTypes, type)) << type << " has no meaning";
   }
 }
 
@@ -223,7 +222,7 @@ TEST_F(PagesTest, LinksBetweenPagesLead) {
 TEST_F(PagesTest, CommandsThatTextsNameExist) {
   std::set<std::string> commands = {"serve",   "run",     "rules",      "knowledge", "call",
                                     "config",  "install", "doctor",     "pack",      "report",
-                                    "capture", "view",    "completion", "man"};
+                                    "capture", "view",    "tape",       "completion", "man"};
   for (const Tool& tool : AllTools()) {
     const std::string& name = tool.definition.command.name;
     commands.insert(name.substr(0, name.find(' ')));

@@ -57,7 +57,7 @@ void BrokenRun(const std::string& path, const std::string& ended = "exception", 
   db.Alert(2500, {.type = "LOSS_NAN", .phase = "loss"});
   db.Execute("COMMIT");
   db.Execute(R"(INSERT INTO event VALUES ()" + std::to_string(db.run()) +
-             R"(,1,1.7e9,'optimizer','{"class":"AdamW","eps":1e-8,"group":"secret_encoder.head",)"
+             R"(,1,1.7e9,'optimizer','{"kind":"AdamW","eps":1e-8,"group":"secret_encoder.head",)"
              R"("file":"/home/jane/apollo/train.py"}'))");
 }
 
@@ -199,6 +199,38 @@ TEST_F(PackTest, HashesAreThoseOfTheMonitorsMinimalRecord) {
   EXPECT_EQ(pack::RedactedType("Linear"), "Linear");
   EXPECT_EQ(pack::RedactedJson("no json"), "");
   EXPECT_EQ(pack::RedactedEnvironment("[1]"), "{}");
+}
+
+TEST_F(PackTest, WhatAFieldHoldsDecidesWhatOfItIsHidden) {
+  const std::string name = pack::HashedName("jane"), file = pack::HashedName("/jane/a.py");
+  const struct {
+    std::string given, redacted;
+  } fields[] = {
+      {R"({"loss":"NaN","norm":"inf","index":3,"scaled":true})", ""},
+      {R"({"dtype":"float8_e4m3fn","phase":"forward","from":"a state"})", ""},
+      {R"-({"what":"gradient","followed":["(optimizer)"]})-", ""},
+      {R"({"operator":"aten.mul.Tensor","restarts":{"aten.add_.Tensor":2}})", ""},
+      {R"([{"name":"","error":"inf"},{"error":0.5}])", ""},  // a figure here, a text elsewhere
+      {R"({"operator":"jane.jane"})", R"({"operator":")" + name + "." + name + R"("})"},
+      {R"({"inputs_from":[["aten.mm.default","/jane/a.py:3"]]})",
+       R"({"inputs_from":[["aten.mm.default",")" + file + R"(:3"]]})"},
+      {R"({"restarts":{"jane":1}})", R"({"restarts":{")" + name + R"(":1}})"},
+      {R"({"at":"/jane/a.py:3"})", R"({"at":")" + file + R"(:3"})"},
+      {R"({"parameters":["jane.0"],"not":"jane"})",
+       R"({"parameters":[")" + name + R"(.0"],"not":")" + name + R"("})"},
+      {R"({"loss":"jane","what":"jane"})",
+       R"({"loss":")" + name + R"(","what":")" + name + R"("})"},
+      // A key that the monitor does not write, and a word of its own under it.
+      {R"({"jane":{"jane":"forward"}})", R"({")" + name + R"(":{")" + name + R"(":")" +
+                                             pack::HashedName("forward") + R"("}})"},
+  };
+  for (const auto& field : fields) {
+    const std::string& expected = field.redacted.empty() ? field.given : field.redacted;
+    EXPECT_EQ(pack::RedactedJson(field.given), expected);
+  }
+  // It looks like a key of a program's, and is a name.
+  EXPECT_EQ(pack::RedactedJson(R"({"secret_encoder":1})").find("secret_encoder"),
+            std::string::npos);
 }
 
 TEST_F(PackTest, AllRanksGoIntoOneFile) {

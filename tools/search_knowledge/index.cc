@@ -307,7 +307,8 @@ Result<std::vector<double>> KnowledgeIndex::Bm25(const std::string& query,
   return scores;
 }
 
-Result<Found> KnowledgeIndex::Ranked(const std::string& query, const QueryWords& words) const {
+Result<SearchResult> KnowledgeIndex::Ranked(const std::string& query,
+                                            const QueryWords& words) const {
   const std::vector<Case>& all = library_.all();
   MPN_TRY_ASSIGN(auto bm25, Bm25(query, words));
   const std::vector<double> cosines = vectors_.Cosines(VectorWords(query, terms_));
@@ -336,7 +337,7 @@ Result<Found> KnowledgeIndex::Ranked(const std::string& query, const QueryWords&
     scores[i] += kSignalBonus * weight;
     named = named || weight > 0;
   }
-  Found found;
+  SearchResult found;
   const double certain =
       std::min(1.0, static_cast<double>(words.latin.size() + words.chinese.size()) / kFewWords);
   found.about = named || subject_.LogOdds(query) + kBm25Share * best_bm25 > kAbout * certain;
@@ -347,9 +348,10 @@ Result<Found> KnowledgeIndex::Ranked(const std::string& query, const QueryWords&
   return found;
 }
 
-Result<Found> KnowledgeIndex::Search(const std::string& query, const Filters& filters) const {
+Result<SearchResult> KnowledgeIndex::Search(const std::string& query,
+                                            const Filters& filters) const {
   const QueryWords words = CutQuery(query);
-  Found found;
+  SearchResult found;
   if (words.latin.empty() && words.chinese.empty()) {
     if (filters.empty()) return found;
     for (const Case& one : library_.all()) {

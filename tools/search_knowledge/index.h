@@ -43,7 +43,7 @@ struct Hit {
   std::vector<std::string> matched;    // words of the query that title, symptom or signals hold
 };
 
-struct Found {
+struct SearchResult {
   std::vector<Hit> hits;  // best first, hits far weaker than the best left out
   // False: no case is about the query, and `hits` are its nearest by words, two at most.
   bool about = true;
@@ -62,14 +62,14 @@ class KnowledgeIndex {
   // that case first, an alert type or rule id the cases whose signals name it. Without words to
   // look for, every case that fits the filters, the one that the filtered signal proves most first.
   // Any text is a valid query.
-  Result<Found> Search(const std::string& query, const Filters& filters) const;
+  Result<SearchResult> Search(const std::string& query, const Filters& filters) const;
 
   const cases::CaseLibrary& library() const { return library_; }
 
  private:
   KnowledgeIndex() = default;
   Result<std::vector<double>> Bm25(const std::string& query, const QueryWords& words) const;
-  Result<Found> Ranked(const std::string& query, const QueryWords& words) const;
+  Result<SearchResult> Ranked(const std::string& query, const QueryWords& words) const;
   std::vector<std::string> UnknownWords(const QueryWords& words) const;
 
   cases::CaseLibrary library_;

@@ -109,7 +109,7 @@ std::string RowText(const Hit& hit, const Shown& shown, size_t number) {
 
 // No case is about this: what was searched, and what may help.
 Result<std::string> NoCase(const KnowledgeIndex& index, const std::string& query,
-                           const Filters& filters, const Found& found) {
+                           const Filters& filters, const SearchResult& found) {
   std::string note = "No case of " + std::to_string(index.library().all().size());
   note += query.empty() ? " fits" : " is about '" + EscapeControl(query, 200) + "'";
   if (!filters.empty()) note += " with " + Describe(filters);

@@ -128,11 +128,11 @@ bool ScalesByItself(const std::vector<YamlValue>& values) {
 }
 
 std::vector<Settings> Recognise(const std::vector<YamlValue>& values) {
-  struct Found {
+  struct RootSettings {
     Settings settings;
     bool told = false;
   };
-  std::map<std::pair<std::string, Framework>, Found> all;
+  std::map<std::pair<std::string, Framework>, RootSettings> all;
   const bool scaled = ScalesByItself(values);
   for (const YamlValue& entry : values) {
     for (const Place& place : kPlaces) {
@@ -143,7 +143,7 @@ std::vector<Settings> Recognise(const std::vector<YamlValue>& values) {
       if (own && (!entry.text.ends_with("16-true") || root == "trainer" ||
                   root.ends_with(".trainer") || !IsOfTrainer(root)))
         continue;
-      Found& found = all[{std::string(root), place.framework}];
+      RootSettings& found = all[{std::string(root), place.framework}];
       found.settings.framework = place.framework;
       found.told = found.told || place.tells || own;
       if (place.name.empty()) continue;

@@ -48,16 +48,16 @@ Folder Look(const std::string& path) {
   return folder;
 }
 
-struct Found {
+struct LogFiles {
   const Format* format = nullptr;
   std::vector<std::string> files;  // canonical
   std::string place;               // the folder
 };
 
-Found PickIn(const Folder& folder) {
+LogFiles PickIn(const Folder& folder) {
   for (const Format& format : AllFormats()) {
     if (!format.pick) continue;
-    Found found{&format, {}, folder.path};
+    LogFiles found{&format, {}, folder.path};
     for (const std::string& name : format.pick(folder)) {
       std::error_code ec;
       const fs::path file = fs::canonical(fs::path(folder.path) / name, ec);
@@ -75,10 +75,10 @@ bool WorthEntering(const std::string& name) {
 
 // The logs at or below a folder, nearest first. `nearest_only`: not those that lie deeper than the
 // first.
-Result<std::vector<Found>> WalkFolder(const std::string& path, const CancelToken& cancel,
+Result<std::vector<LogFiles>> WalkFolder(const std::string& path, const CancelToken& cancel,
                                       bool nearest_only, bool& ended_early) {
   std::deque<std::pair<std::string, int>> rest{{path, 0}};
-  std::vector<Found> all;
+  std::vector<LogFiles> all;
   int depth = 0;
   size_t looked = 0;
   for (; !rest.empty() && looked < kMaxFolders; ++looked) {
@@ -88,7 +88,7 @@ Result<std::vector<Found>> WalkFolder(const std::string& path, const CancelToken
     if (nearest_only && level > depth && !all.empty()) break;
     depth = level;
     const Folder folder = Look(place);
-    if (Found found = PickIn(folder); found.format) {
+    if (LogFiles found = PickIn(folder); found.format) {
       all.push_back(std::move(found));
       continue;
     }
@@ -103,12 +103,12 @@ Result<std::vector<Found>> WalkFolder(const std::string& path, const CancelToken
 }
 
 // The one log at or below a folder; several are an error that names them.
-Result<Found> FindInFolder(const std::string& path, const CancelToken& cancel) {
+Result<LogFiles> FindInFolder(const std::string& path, const CancelToken& cancel) {
   bool ended_early = false;
   // What lies deeper belongs to what was found.
   MPN_TRY_ASSIGN(auto walked, WalkFolder(path, cancel, /*nearest_only=*/true, ended_early));
-  const std::vector<Found>& all = walked;
-  if (all.empty()) return Found();
+  const std::vector<LogFiles>& all = walked;
+  if (all.empty()) return LogFiles();
   if (all.size() == 1) return all.front();
   std::vector<std::string> places;
   for (size_t i = all.size(); i > 0 && places.size() < kRunsNamed; --i) {
@@ -119,7 +119,7 @@ Result<Found> FindInFolder(const std::string& path, const CancelToken& cancel) {
       "Name one of them: " + Join(places, ", ") + ".");
 }
 
-Found FindFile(const std::string& path) {
+LogFiles FindFile(const std::string& path) {
   const fs::path file(path);
   const FileHead head{file.filename().generic_string(), Head(path, kHeadBytes)};
   const std::string extension = file.extension().generic_string();
@@ -173,7 +173,7 @@ Result<Opened> Close(Import& import, Recorder& recorder, const std::string& form
 Result<std::optional<Opened>> OpenLog(const std::string& path, const CancelToken& cancel,
                                       bool even_without_steps) {
   std::error_code ec;
-  Found found;
+  LogFiles found;
   if (fs::is_directory(path, ec)) {
     auto in_folder = FindInFolder(path, cancel);
     if (!in_folder) return in_folder.error();
@@ -201,7 +201,7 @@ Result<std::optional<Opened>> OpenLog(const std::string& path, const CancelToken
 Result<FoundLogs> FindLogs(const std::string& folder, const CancelToken& cancel) {
   FoundLogs logs;
   MPN_TRY_ASSIGN(auto walked, WalkFolder(folder, cancel, /*nearest_only=*/false, logs.ended_early));
-  for (const Found& found : walked) {
+  for (const LogFiles& found : walked) {
     FoundLog log{found.place, 0};
     for (const std::string& file : found.files) {
       std::error_code ec;

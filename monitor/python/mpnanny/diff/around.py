@@ -18,7 +18,7 @@ from ..programs.loading import left_out_of, load_file, load_in_pieces
 from ..programs.optimizers import is_optimizer, stepped
 from ..programs.problem import Problem
 from .callers import dtypes_at_calls, numbers_at_calls
-from .inputs_by_trial import Found, Trials
+from .inputs_by_trial import Trials, TriedInputs
 from .ranges import LENGTHENED, LONG, RANGES, in_range
 
 
@@ -207,7 +207,7 @@ def _constructor(located: Located) -> ast.FunctionDef | None:
 
 
 def _in_ranges(
-    trials: Trials, located: Located, function: Callable[..., Any], found: Found, seed: int
+    trials: Trials, located: Located, function: Callable[..., Any], found: TriedInputs, seed: int
 ) -> Iterator[Call]:
     plain = in_range(found.words, "normal(0,1)", "")
     name_called = located.qualname.rpartition(".")[2]

@@ -60,7 +60,7 @@ INPUTS_MADE = "inputs_were_made"  # among the limits
 
 
 @dataclass(slots=True)
-class Found:
+class TriedInputs:
     """Words of a call that runs and comes to the line, by argument."""
 
     words: dict[str, str]
@@ -232,7 +232,9 @@ class Trials:
         if found is not None:
             yield owner(**arguments_of(found, _SEED))
 
-    def search(self, function: Callable[..., Any], node: ast.FunctionDef | None) -> Found | None:
+    def search(
+        self, function: Callable[..., Any], node: ast.FunctionDef | None
+    ) -> TriedInputs | None:
         """Words with which `function` runs and comes to the line; `node`: its code. Without lines
         it only has to run.
         """
@@ -241,7 +243,7 @@ class Trials:
             return tried.ended and (not self._lines or bool(tried.lines & self._lines))
 
         found = self._climb(function, node, slots_of_function, done)
-        return None if found is None else Found(found)
+        return None if found is None else TriedInputs(found)
 
     def _climb(
         self,

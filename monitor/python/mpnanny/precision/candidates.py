@@ -18,7 +18,7 @@ from .assignment import Assignment
 from .costs import Memory, Work, count_work, memory_of, seconds
 from .devices import Device
 from .effect import Effect, Trials, compare_passes
-from .islands import LEAST_TOLERANCE, Found, find_islands
+from .islands import LEAST_TOLERANCE, IslandSearch, find_islands
 from .scaler import Scaling, first_scale, scaling_for
 from .tf32 import tf32_products
 from .units import Anatomy
@@ -66,7 +66,7 @@ class Candidate:
     seconds: float | None
     islands: list[str]
     fp8_left_out: list[str]
-    found: Found | None = None
+    found: IslandSearch | None = None
     scaling: Scaling | None = None
     whole: dict[str, Changed] = field(default_factory=dict)
     changed: list[Changed] = field(default_factory=list)  # whole numbers that no island keeps
@@ -168,7 +168,7 @@ def measure_way(
 
 def _keep_whole_numbers(
     whole_numbers: WholeNumbers,
-    found: Found,
+    found: IslandSearch,
     units: Sequence[str],
     trials: Trials,
     policy: Policy,

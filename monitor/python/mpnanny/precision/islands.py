@@ -28,7 +28,7 @@ Try = Callable[[Sequence[str]], Effect]
 
 
 @dataclass(slots=True)
-class Found:
+class IslandSearch:
     """`islands`: units that stay wide. `before`, `after`: with none of them wide, with all.
     `alone`: of each unit that was low by itself. `needed`: how wrong the plan becomes without that
     island. `established`: False where the time was over before the set was small, or where no set
@@ -65,14 +65,14 @@ def find_islands(
     deadline: float = math.inf,
     alone: bool = True,
     past_errors: bool = True,
-) -> Found:
+) -> IslandSearch:
     """`run(low)` gives the effect of the units `low` in the low format, all others wide; it is
     called with all of them first. `alone`: measure each unit by itself even where none has to stay
     wide. `deadline`: of time.monotonic(). `past_errors`: search also where the code stops with all
     units low.
     """
     before = run(units)
-    found = Found(least, before, before, passes=1)
+    found = IslandSearch(least, before, before, passes=1)
     if before.raised and not past_errors:
         found.established = False
         return found
@@ -90,7 +90,7 @@ def find_islands(
     return found
 
 
-def _search(units: Sequence[str], run: Try, found: Found, deadline: float) -> None:
+def _search(units: Sequence[str], run: Try, found: IslandSearch, deadline: float) -> None:
     def with_wide(wide: Sequence[str]) -> Effect:
         found.passes += 1
         return run([unit for unit in units if unit not in wide])
@@ -117,7 +117,7 @@ def _search(units: Sequence[str], run: Try, found: Found, deadline: float) -> No
 
 
 def _enough(
-    units: Sequence[str], with_wide: Try, found: Found, deadline: float
+    units: Sequence[str], with_wide: Try, found: IslandSearch, deadline: float
 ) -> tuple[list[str], Effect]:
     """The first of the units, by how wrong they are alone, that are enough: 1, 2, 4 … of them, and
     then the smallest number between.

@@ -146,7 +146,7 @@ class Changes:
             entry.slot,
             number,
             in_parts,
-            change,
+            *change,
         )
 
     def finish(self, tape: Tape) -> None:
@@ -157,7 +157,7 @@ class Changes:
             for name in tape.judge.several_lines():
                 change = self._together(name)
                 if change is not None:
-                    tape.judge.together(name, change)
+                    tape.judge.together(name, *change)
             lost = [(number, name, self._line(number, name)) for number, name in tape.judge.lost()]
             held = self._elsewhere.held(self._step, [seen for _, _, seen in lost], tape.references)
             for name in self._rounding.look(self._step, self._moved()):

@@ -150,5 +150,9 @@ class ShadowStep:
         except Exception as error:
             self._trouble(error)
         found = tape.finish()
+        try:
+            tape.keep()
+        except OSError as error:
+            self._trouble(error)
         mode.references.clear()
         return found

@@ -5,8 +5,10 @@ judge (mpnanny._core.Judge, engines/judgement), which decides what is a finding.
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,6 +26,7 @@ from ..fp64.places import Site
 from ..fp64.references import NONE, Entry, References
 from ..fp64.unwritten import Unwritten
 from ..fp64.witness import operands
+from ..process.environment import rank_and_size
 from . import carriers
 from .format_values import format_values
 
@@ -61,7 +64,9 @@ class Tape:
         step: int,
         first_loss: float | None,
     ) -> None:
-        self.judge = _core.Judge(lost, step, first_loss)
+        self._folder = os.environ.get("MPNANNY_TAPE")
+        self._step = step
+        self.judge = _core.Judge(lost, step, first_loss, bool(self._folder))
         self.references = references
         self.names = names
         self.unwritten = unwritten
@@ -208,6 +213,18 @@ class Tape:
     def finish(self) -> list[Finding]:
         """What was found and counts, the worst first."""
         return findings_of(self.judge.finish(), self._sites)
+
+    def keep(self) -> None:
+        """Writes the tape as a file into the folder MPNANNY_TAPE, if that is set."""
+        text = self.judge.tape()
+        if self._folder and text is not None:
+            folder = Path(self._folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            rank, size = rank_and_size()
+            own = f".rank{rank}" if size > 1 else ""
+            file = folder / f"step{self._step:08}{own}.tape"
+            file.touch(0o600)  # names of the program are in it
+            file.write_bytes(text)
 
 
 def _finite(value: float | None) -> float | None:

@@ -1,4 +1,4 @@
-#include "engines/python_code/said.h"
+#include "engines/python_code/job_output.h"
 
 #include <algorithm>
 #include <utility>
@@ -45,23 +45,25 @@ Error Stray(const std::string& stray, const std::string& errors) {
                       "code, and in what it imports, for what else does.");
 }
 
-std::string At(const Said& said) { return said.at.empty() ? "" : ", at last with: " + said.at; }
+std::string At(const JobOutput& output) {
+  return output.at.empty() ? "" : ", at last with: " + output.at;
+}
 
 // Why there is no answer.
-Error Ended(const Said& said, const Allowed& allowed, const std::string& errors) {
-  if (!said.end && !said.stray.empty()) return Stray(said.stray, errors);
-  if (!said.end) {
-    const std::string how = !said.exit_code ? "it did not end in time and was killed"
-                            : *said.exit_code > 128
-                                ? "signal " + std::to_string(*said.exit_code - 128) + " ended it"
-                                : "exit code " + std::to_string(*said.exit_code);
-    return Unavailable("The process that ran it ended without an answer: " + how + At(said) + "." +
-                       Printed(errors));
+Error Ended(const JobOutput& output, const Allowed& allowed, const std::string& errors) {
+  if (!output.end && !output.stray.empty()) return Stray(output.stray, errors);
+  if (!output.end) {
+    const std::string how = !output.exit_code ? "it did not end in time and was killed"
+                            : *output.exit_code > 128
+                                ? "signal " + std::to_string(*output.exit_code - 128) + " ended it"
+                                : "exit code " + std::to_string(*output.exit_code);
+    return Unavailable("The process that ran it ended without an answer: " + how + At(output) +
+                       "." + Printed(errors));
   }
-  const std::string exceeded = ErrorText(*said.end, "exceeded");
+  const std::string exceeded = ErrorText(*output.end, "exceeded");
   if (exceeded == "time") {
     return DeadlineExceeded(allowed.what + " ran longer than " +
-                                std::to_string(allowed.seconds.count()) + " s" + At(said) + "." +
+                                std::to_string(allowed.seconds.count()) + " s" + At(output) + "." +
                                 Printed(errors),
                             "Give smaller inputs or a larger `timeout_s`.");
   }
@@ -75,38 +77,38 @@ Error Ended(const Said& said, const Allowed& allowed, const std::string& errors)
                             " processes." + Printed(errors),
                         "Leave out what starts workers.");
   }
-  if (const std::string error = ErrorText(*said.end, "error"); !error.empty()) {
+  if (const std::string error = ErrorText(*output.end, "error"); !error.empty()) {
     return Unavailable(EscapeControl(error, 500),
                        "Choose the interpreter of the training with `python`.");
   }
-  const int code = said.end->value("exit_code", 0);
+  const int code = output.end->value("exit_code", 0);
   std::string how = code > 128 ? "was ended by signal " + std::to_string(code - 128)
                                : "ended with exit code " + std::to_string(code);
   if (code == 128 + 11) how += " (a crash in native code)";
   if (code == 128 + 9) how += " (killed: perhaps out of memory)";
   std::string message = "The process that ran it " + how + " before it had an answer.";
-  if (!said.stray.empty()) message += " What it wrote instead of one makes no sense.";
+  if (!output.stray.empty()) message += " What it wrote instead of one makes no sense.";
   return InvalidInput(message + Printed(errors),
                       "Check that it runs by itself on these inputs, without exit calls.");
 }
 
-Result<Json> AnswerOfJob(const Said& said, const Allowed& allowed, const Json& schema,
+Result<Json> AnswerOfJob(const JobOutput& output, const Allowed& allowed, const Json& schema,
                          const std::string& errors) {
-  if (said.error && said.stray.empty()) return ToldError(*said.error, errors);
+  if (output.error && output.stray.empty()) return ToldError(*output.error, errors);
   // A process that has said all ends by itself, and well.
-  const bool ended_well = said.end && !said.end->contains("error") &&
-                          ErrorText(*said.end, "exceeded").empty() &&
-                          ValueAt(*said.end, {"exit_code"}) == 0;
-  if (ended_well && !said.stray.empty()) return Stray(said.stray, errors);
-  if (!said.answer || !ended_well) return Ended(said, allowed, errors);
-  auto whole = InForm(*said.answer, schema);
+  const bool ended_well = output.end && !output.end->contains("error") &&
+                          ErrorText(*output.end, "exceeded").empty() &&
+                          ValueAt(*output.end, {"exit_code"}) == 0;
+  if (ended_well && !output.stray.empty()) return Stray(output.stray, errors);
+  if (!output.answer || !ended_well) return Ended(output, allowed, errors);
+  auto whole = InForm(*output.answer, schema);
   if (!whole) return Stray(whole.error().message, errors);
   return whole;
 }
 
 }  // namespace
 
-void Said::Take(const std::string& line, const ToolContext& context) {
+void JobOutput::Take(const std::string& line, const ToolContext& context) {
   if (line.empty()) return;
   if (line.front() == kJobMark) {
     TakeOfJob(std::string_view(line).substr(1), context);
@@ -119,7 +121,7 @@ void Said::Take(const std::string& line, const ToolContext& context) {
   if (const auto it = json->find("error"); it != json->end() && it->is_object()) error = *it;
 }
 
-void Said::TakeOfJob(std::string_view line, const ToolContext& context) {
+void JobOutput::TakeOfJob(std::string_view line, const ToolContext& context) {
   if (line.empty() || !stray.empty()) return;
   if (answer || error) {
     stray = "it goes on after its answer";
@@ -130,16 +132,16 @@ void Said::TakeOfJob(std::string_view line, const ToolContext& context) {
     stray = "there is a line that is no JSON object";
     return;
   }
-  Json said = *json;
+  Json fields = *json;
   if (!token.empty()) {
-    if (ValueAt(said, {"token"}) != token) {
+    if (ValueAt(fields, {"token"}) != token) {
       stray = "there is a line that somebody else has written";
       return;
     }
-    said.erase("token");
+    fields.erase("token");
   }
-  const auto field = said.begin();
-  if (said.size() != 1 || !field.value().is_object()) {
+  const auto field = fields.begin();
+  if (fields.size() != 1 || !field.value().is_object()) {
     stray = "there is a line of an unknown form";
   } else if (field.key() == "answer") {
     answer = field.value();
@@ -156,7 +158,7 @@ void Said::TakeOfJob(std::string_view line, const ToolContext& context) {
   }
 }
 
-Result<void> Said::Listen(ChildProcess& process, ChildProcess::Clock::time_point until,
+Result<void> JobOutput::Listen(ChildProcess& process, ChildProcess::Clock::time_point until,
                           const ToolContext& context) {
   const auto began = ChildProcess::Clock::now();
   bool shown = false;
@@ -181,7 +183,7 @@ Result<void> Said::Listen(ChildProcess& process, ChildProcess::Clock::time_point
   return {};
 }
 
-Result<Json> Said::Answer(const Allowed& allowed, const Json& schema,
+Result<Json> JobOutput::Answer(const Allowed& allowed, const Json& schema,
                           const std::string& errors) const {
   const std::vector<Lack> lacks = end ? LacksOf(*end) : std::vector<Lack>();
   if (end && ValueAt(*end, {"refused"}) == true) return RefusedBecause(allowed.what, lacks);

@@ -1,11 +1,11 @@
-// What is said of a confined job, line by line: by the job, progress, then an answer or an error;
+// What comes of a confined job, line by line: of the job, progress, then an answer or an error;
 // by those that watch over it, how it ended (base/job_relay.h). Both mpnanny-sandbox and
 // mpnanny-worker speak so.
 //
 // What comes from the job is taken for what it is, the word of a process that may be hostile: one
 // answer of a known form at most, and none where anything does not fit. Plain values.
-#ifndef MPNANNY_ENGINES_PYTHON_CODE_SAID_H_
-#define MPNANNY_ENGINES_PYTHON_CODE_SAID_H_
+#ifndef MPNANNY_ENGINES_PYTHON_CODE_JOB_OUTPUT_H_
+#define MPNANNY_ENGINES_PYTHON_CODE_JOB_OUTPUT_H_
 
 #include <chrono>
 #include <cstdint>
@@ -31,7 +31,7 @@ struct Allowed {
 // Beyond the time that a job has: for the process to end what it runs.
 inline constexpr std::chrono::seconds kGrace{5};
 
-struct Said {
+struct JobOutput {
   // That each line of the job has to hold, beside its one field; "" for jobs that run no code of
   // the user's. It keeps out what has the descriptor only, not what reads the job's memory.
   std::string token;
@@ -61,4 +61,4 @@ struct Said {
 
 }  // namespace mpnanny::python_code
 
-#endif  // MPNANNY_ENGINES_PYTHON_CODE_SAID_H_
+#endif  // MPNANNY_ENGINES_PYTHON_CODE_JOB_OUTPUT_H_
