@@ -27,7 +27,6 @@ PROGRAMS = {
     "engines/diagnosis": "runs_test",
     "engines/judgement": "judgement_test",
     "tools/list_runs": "runs_test",
-    "engines/judgement": "judgement_test",
     "engines/pack": "runs_test",
     "engines/pictures": "pictures_test",
     "tools/query_alerts": "runs_test",
