@@ -385,7 +385,6 @@ void OperatorJudge::Take(const Indices& row, Evidence& evidence) {
   verdict_ = {Why::kCarried};
   Result shown;
   shown.call = row.call;
-  shown.index = row.index;
   shown.type = row.type;
   shown.shape = row.shape;
   Case result{shown, call, evidence, call.SourcesOf(kNone), {}};

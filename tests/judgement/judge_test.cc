@@ -1,0 +1,117 @@
+// A step as a whole: what the judge keeps of it, and what goes on to the next one.
+#include "engines/judgement/judge.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/judgement/judged_step.h"
+
+namespace mpnanny::judgement {
+namespace {
+
+TEST(Judge, MagnitudesAreTheLargestOfEachPlace) {
+  JudgedStep step;
+  const int place = step.At("aten.mul.Tensor", 12), same = step.At("aten.mul.Tensor", 12);
+  const int other = step.At("aten.mul.Tensor", 13);
+  for (const auto& [at, magnitude] :
+       std::vector<std::pair<int, double>>{{place, 2}, {same, 3}, {place, 1}, {other, 5}}) {
+    ReferenceError found = Off(0);
+    found.max_reference = magnitude;
+    step.Makes(step.Run(at, {}), 1, found);
+  }
+  EXPECT_EQ(step.judge.magnitudes(), (std::map<int, double>{{place, 3}, {other, 5}}));
+}
+
+TEST(Judge, MemoryMayComeInWithAnError) {
+  JudgedStep step;
+  step.judge.Take(Enters{1, 0.3});
+  EXPECT_EQ(step.judge.MemoryOf(1).error, 0.3);
+  EXPECT_EQ(step.judge.MemoryOf(1).producer, kNone);
+}
+
+TEST(Judge, WhatRoundsWeightsBetweenStepsIsRememberedForTheRun) {
+  struct {
+    const char* state;
+    Phase phase;
+    double error;
+    bool remembered;
+  } const rows[] = {
+      {"fc.weight", Phase::kState, 0.01, true},
+      {"fc.weight", Phase::kOptimizer, 0.01, false},
+      {"", Phase::kState, 0.01, false},
+      {"fc.weight", Phase::kState, 0, false},
+  };
+  for (const auto& row : rows) {
+    LostChanges run;
+    JudgedStep step(run, 7, std::nullopt);
+    step.Makes(step.Run(step.At("aten._to_copy.default", 5), {}), 1, Off(row.error));
+    Result rest;
+    rest.state = row.state;
+    step.Makes(step.Run(step.At("aten.copy_.default", 6, row.phase), {step.Made(1)}), 2,
+               Off(row.error), rest);
+    ASSERT_EQ(run.rounds_weights().has_value(), row.remembered);
+    if (row.remembered) {
+      EXPECT_EQ(run.rounds_weights()->place.line, 5);
+      EXPECT_EQ(run.rounds_weights()->came_in.error, row.error);
+    }
+  }
+}
+
+// Three steps in which a weight stays where it is, with this loss; the findings of the last one.
+std::vector<int> Stays(double loss, LostChanges& run, std::vector<int>* numbers) {
+  std::vector<int> counted;
+  for (int i = 0; i < 3; ++i) {
+    JudgedStep step(run, i, 1.0);
+    Loss row;
+    row.size = loss;
+    step.judge.Take(row);
+    const int place = step.At("aten.add_.Tensor", 12, Phase::kOptimizer);
+    for (int call = 0; call < 2; ++call) step.Run(place, {});
+    Change change;
+    change.name = "fc.weight";
+    change.memory = 1;
+    change.type = Element::kBFloat16;
+    change.found.numel = change.found.moved = 10;
+    change.found.change = change.found.lost_change = 1;
+    step.judge.Take(change);
+    counted = step.judge.Finish();
+    numbers->clear();
+    for (const Finding& each : step.judge.findings().all()) numbers->push_back(each.number);
+  }
+  return counted;
+}
+
+TEST(Judge, LostChangesAreFindingsOfTheStepAfterAllOthers) {
+  LostChanges run;
+  std::vector<int> numbers;
+  EXPECT_EQ(Stays(0.5, run, &numbers), std::vector<int>{0});
+  EXPECT_EQ(numbers, std::vector<int>{2}) << "after calls 0 and 1";
+}
+
+TEST(Judge, LostChangesOfAConvergedModelAreNone) {
+  LostChanges run;
+  std::vector<int> numbers;
+  EXPECT_TRUE(Stays(0.0005, run, &numbers).empty());
+  EXPECT_TRUE(numbers.empty());
+}
+
+TEST(Judge, OfASettledModelWhatIsWrongIsANote) {
+  for (const double change : {0x1p-24, 0x1p-22}) {
+    JudgedStep step;
+    step.Spoil(1, Off(0.5));
+    step.judge.Take(Output{1});
+    Change row;
+    row.call = step.Run(step.At("aten.add_.Tensor", 12, Phase::kOptimizer), {});
+    row.name = "fc.weight";
+    row.slot = step.Slot(Off(0));
+    row.found.squared_change = change * change;
+    step.judge.Take(row);
+    EXPECT_EQ(step.judge.Finish(), std::vector<int>{0});
+    EXPECT_EQ(step[0].severity, change < 0x1p-23 ? Severity::kInfo : Severity::kWarning);
+  }
+}
+
+}  // namespace
+}  // namespace mpnanny::judgement
