@@ -200,7 +200,7 @@ PyObject* CallBegins(PyObject* object, PyObject* args) {
   const std::vector<std::pair<int, int>> wanted = Take(object, row);
   std::vector<double> errors;
   for (const judgement::KnownInput& each : judge.calls()[row.number].inputs)
-    errors.push_back(each.before.noise ? 0 : each.before.error);
+    errors.push_back(each.before.error);
   if (std::all_of(errors.begin(), errors.end(), [](double each) { return each <= 0; }))
     errors.clear();
   if (errors.empty() && wanted.empty()) Py_RETURN_NONE;
@@ -345,8 +345,7 @@ PyMethodDef kJudgeMethods[] = {
      "place(operator, forward, phase, file, line, module) -> its number"},
     {"call", Method<&CallBegins>(), METH_VARARGS,
      "call(number, place, kept, [(memory, type, offset, position, slot, read)]) -> (the errors of"
-     " the inputs, 0 of those that are rounding alone, [] where all are 0; [(input, layer)] whose"
-     " formats are wanted) | None"},
+     " the inputs, [] where all are 0; [(input, layer)] whose formats are wanted) | None"},
     {"result", Method<&TakeAsking<judgement::Result>>(), METH_VARARGS,
      "result(evidence, call, index, memory, type, shape, position, slot, rounding, written, state)"
      " -> whether the reference begins anew"},

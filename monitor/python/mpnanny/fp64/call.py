@@ -26,7 +26,7 @@ class Input:
     slot: int  # of a comparison that was made already, NONE
     position: int | None  # in a list of tensors
     read: bool = True  # not only written
-    error: float = 0.0  # 0 of what is 0 but for rounding
+    error: float = 0.0  # relative, against the reference
 
     @classmethod
     def of(

@@ -92,9 +92,8 @@ class Tape:
         return self.judge.known(entry.memory)[2]
 
     def error(self, entry: Entry) -> float:
-        """Of what lies there; 0 of what is 0 but for rounding."""
-        error, noise, _ = self.judge.known(entry.memory)
-        return 0.0 if noise else error
+        """Of what lies there, relative."""
+        return self.judge.known(entry.memory)[0]
 
     def is_noise(self, entry: Entry) -> bool:
         """Whether the reference is 0 but for its own rounding: errors mean nothing."""
