@@ -161,20 +161,3 @@ def test_what_16_bits_have_blurred_is_cured_by_fp32_where_fp32_shows_it(train):
     origin = json.loads(found[0]["detail"])["origin"]
     assert text_of(origin["source"]) == "phase = (50 * rate.bfloat16()).cumsum(0)"
     assert found[0]["precision"] == "proven" and found[0]["cure"]["what"] == "float32"
-
-
-def test_of_ids_that_became_others_it_counts_what_is_read_of_them_whatever_cancels(train):
-    """The cosines of angles that are off are as large as their error: taken for rounding alone."""
-    model = nn.Linear(4, 1)
-    positions = torch.arange(65536, 65536 + 64)
-
-    def loss_of(_step: int) -> torch.Tensor:
-        angles = positions[:, None].bfloat16().double() * 0.37
-        exact = positions[:, None].double() * 0.37
-        (angles.cos() - exact.cos()).abs().max().item()
-        return model(torch.ones(1, 4)).square().mean()
-
-    found = severe(train(model, loss_of, steps=2), "integers")
-    assert {each["line"] for each in found} == {
-        "angles = positions[:, None].bfloat16().double() * 0.37"
-    }
