@@ -101,7 +101,7 @@ TEST(Consequences, ANumberThatTheProgramReadsIsReachedByAFifth) {
     JudgedStep step;
     const int origin = step.Spoil(1, Off(error));
     step.judge.Take(Read{1, "train.py:90"});
-    EXPECT_EQ(step.ReachOf(origin).size(), reached ? 1u : 0u) << error;
+    ASSERT_EQ(step.ReachOf(origin).size(), reached ? 1u : 0u) << error;
     if (!reached) continue;
     EXPECT_EQ(step[origin].reach[0].what, Reached::kOutput);
     EXPECT_EQ(step[origin].reach[0].name, "train.py:90");
