@@ -51,7 +51,7 @@ struct Lanes {
 
 // The loop over finite elements. `count` is a multiple of kLanes.
 MPNANNY_CLONES void AddFinite(const double* held, const double* reference, int64_t count,
-                              double floor, double largest, Lanes& out) {
+                              double largest, Lanes& out) {
   Lanes sums = out;
   for (int64_t at = 0; at < count; at += kLanes) {
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -66,7 +66,7 @@ MPNANNY_CLONES void AddFinite(const double* held, const double* reference, int64
           magnitude > sums.max_reference[lane] ? magnitude : sums.max_reference[lane];
       sums.max_held[lane] = own > sums.max_held[lane] ? own : sums.max_held[lane];
       const bool nonzero = r != 0;
-      const bool flushed = nonzero & (h == 0) & (magnitude >= floor);
+      const bool flushed = nonzero & (h == 0);
       sums.nonzero[lane] += nonzero ? 1 : 0;
       sums.zeroed[lane] += flushed ? 1 : 0;
       sums.flushed[lane] += flushed ? r * r : 0.0;
@@ -160,8 +160,8 @@ double Max(const double (&lanes)[kLanes]) { return *std::max_element(lanes, lane
 
 // The sums of squares again, of elements that are scaled down: for those of which double holds no
 // squares. `most`: the largest magnitude.
-void AddScaledSquares(const TensorView& held, const TensorView& reference, double floor,
-                      double most, ReferenceError& out) {
+void AddScaledSquares(const TensorView& held, const TensorView& reference, double most,
+                      ReferenceError& out) {
   constexpr int kExponent = 480;  // up to 2^40 squares of twice as much stay below 2^1024
   const double scale = std::ldexp(1.0, kExponent - std::ilogb(most));
   ElementReader values(held), references(reference);
@@ -176,8 +176,7 @@ void AddScaledSquares(const TensorView& held, const TensorView& reference, doubl
       const double wanted = r[i] * scale, error = h[i] * scale - wanted;
       out.squared_error += error * error;
       out.squared_reference += wanted * wanted;
-      if (r[i] != 0 && h[i] == 0 && std::fabs(r[i]) >= floor)
-        out.squared_flushed += wanted * wanted;
+      if (r[i] != 0 && h[i] == 0) out.squared_flushed += wanted * wanted;
     }
     left -= count;
   }
@@ -213,8 +212,7 @@ bool Readable(const TensorView& view, int64_t numel) {
 
 }  // namespace
 
-ReferenceError CompareWithReference(const TensorView& held, const TensorView& reference,
-                                    double floor) {
+ReferenceError CompareWithReference(const TensorView& held, const TensorView& reference) {
   ReferenceError found;
   const int64_t numel = held.numel();
   if (!Readable(held, numel) || !Readable(reference, numel)) return found;
@@ -235,7 +233,7 @@ ReferenceError CompareWithReference(const TensorView& held, const TensorView& re
     std::fill(h + count, h + padded, 0.0);
     std::fill(r + count, r + padded, 0.0);
     added += padded - count;
-    AddFinite(h, r, padded, floor, largest, sums);
+    AddFinite(h, r, padded, largest, sums);
     left -= count;
   }
   found.squared_error = Sum(sums.error);
@@ -246,7 +244,7 @@ ReferenceError CompareWithReference(const TensorView& held, const TensorView& re
   found.max_held = Max(sums.max_held);
   if (!std::isfinite(found.squared_error + found.squared_reference)) {
     const double most = std::max(Max(sums.max_reference), found.max_held);
-    AddScaledSquares(held, reference, floor, most, found);
+    AddScaledSquares(held, reference, most, found);
   }
   found.nonzero += Sum(sums.nonzero);
   found.flushed = Sum(sums.zeroed);

@@ -28,7 +28,7 @@ struct ReferenceError {
   int64_t infinite = 0;        // the reference is infinite, and the held value is not finite
   int64_t reference_only = 0;  // the reference is not finite, the held value is
   int64_t nonzero = 0;         // the reference is finite and not 0
-  int64_t flushed = 0;         // of these, with at least `floor`: the held value is 0
+  int64_t flushed = 0;         // of these: the held value is 0
   int64_t wrong_integers = 0;  // the reference is a whole number, the held value is another number
   int64_t clipped = 0;         // held is the largest of its format, the reference is larger
   bool integers = false;       // every finite element of the reference is a whole number
@@ -46,9 +46,7 @@ struct ReferenceError {
   int64_t nonfinite() const { return range + undefined + infinite; }
 };
 
-// `floor`: smaller magnitudes of the reference do not count as flushed.
-ReferenceError CompareWithReference(const TensorView& held, const TensorView& reference,
-                                    double floor = 0);
+ReferenceError CompareWithReference(const TensorView& held, const TensorView& reference);
 
 // What an operator that changes a tensor in place did to it, held and in the reference. Only
 // elements that are finite in all four count.

@@ -3,12 +3,12 @@
 
 #include "engines/diagnosis/step_course.h"
 #include "engines/diagnosis/summary/stability.h"
+#include "numerics/alert_bounds.h"
 
 namespace mpnanny::diagnosis {
 namespace {
 
 // knowledge/README.md, "states of the loss scale".
-constexpr int64_t kDeclineFalls = 5;
 constexpr int64_t kCollapseSteps = 20;
 constexpr int64_t kStuckSteps = 20;
 constexpr double kRecovered = 4;  // times where it had fallen to: two rises

@@ -1,4 +1,5 @@
-// The verdict of a run and the sentence that gives its reason.
+// The verdict of a run and the sentence that gives its reason. It goes through the record, the worst
+// first, and says healthy where nothing held; what was measured can still make it degraded.
 //
 // Free function without state.
 #ifndef MPNANNY_ENGINES_DIAGNOSIS_VERDICT_H_

@@ -127,7 +127,11 @@ void Consequences::ReachesAlone(Reached what) {
 
 void Consequences::Take(const Output& row) {
   const Memory& memory = calls_.MemoryOf(row.memory);
-  findings_.Reaches(memory.origin, Reached::kOutput, "", memory.error);
+  const ReferenceError* own = slots_.At(row.slot);
+  const double error = own == nullptr         ? memory.error
+                       : own->nonfinite() > 0 ? kInfinity
+                                              : ErrorOf(*own);
+  findings_.Reaches(memory.origin, Reached::kOutput, row.name, error);
 }
 
 // --- gradients ---

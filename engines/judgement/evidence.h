@@ -50,6 +50,8 @@ class Evidence {
     std::string why_not;
   };
   virtual CureAnswer FindCure(FindingKind kind, double before, bool narrow) = 0;
+  // Whether everything runs again for it once the step is over (Judge::Cures).
+  virtual bool SearchesLater() const { return false; }
 };
 
 }  // namespace mpnanny::judgement

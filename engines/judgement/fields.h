@@ -199,8 +199,10 @@ void Fields(Is<Loss> auto& row, auto&& visit) {
 }
 
 void Fields(Is<Output> auto& row, auto&& visit) {
-  auto& [memory] = row;
+  auto& [memory, name, slot] = row;
   visit("memory", memory);
+  visit("name", name);
+  visit("slot", slot);
 }
 
 void Fields(Is<GradientAgain> auto& row, auto&& visit) {

@@ -1,6 +1,7 @@
 #include "engines/judgement/judge.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engines/judgement/rating.h"
 
@@ -58,6 +59,11 @@ std::vector<int> Judge::Finish() {
     }
   }
   return Rate(findings_, calls_, consequences_.IsSettled());
+}
+
+void Judge::Cures(int finding, Cure cure) {
+  findings_[finding].cure = std::move(cure);
+  findings_[finding].precision = Proof::kProven;
 }
 
 }  // namespace mpnanny::judgement

@@ -58,6 +58,8 @@ class Judge {
 
   // The step is over. The numbers of the findings that count, the worst first.
   std::vector<int> Finish();
+  // What was searched for afterwards, by running everything again, cures a finding.
+  void Cures(int finding, Cure cure);
 
   const Findings& findings() const { return findings_; }
   const Calls& calls() const { return calls_; }

@@ -26,18 +26,18 @@ double Underflows(int64_t flushed, int64_t in_range) {
 
 }  // namespace
 
-const ReferenceError* OperatorJudge::FiguresOf(const Case& result, KnownInput& input) {
+const ReferenceError* OperatorJudge::FiguresOf(const Subject& result, KnownInput& input) {
   if (input.row.slot == kNone)
     input.row.slot = result.evidence.InputFigures(IndexOf(result, input));
   return slots_.At(input.row.slot);
 }
 
-int OperatorJudge::IndexOf(const Case& result, const KnownInput& input) const {
+int OperatorJudge::IndexOf(const Subject& result, const KnownInput& input) const {
   return static_cast<int>(&input - result.call.inputs.data());
 }
 
 // The input whose error goes on; of whole numbers that became others the one with most.
-const KnownInput* OperatorJudge::WorstOf(const Case& result) const {
+const KnownInput* OperatorJudge::WorstOf(const Subject& result) const {
   const KnownInput* worst = nullptr;
   for (KnownInput* each : result.sources) {
     if (each->before.origin == kNone) continue;
@@ -66,7 +66,7 @@ bool OperatorJudge::Take(const Result& row, Evidence& evidence) {
   const ReferenceError* figures = slots_.At(row.slot);
   if (figures == nullptr) return false;
   ++compared_;
-  Case result{row, call, evidence, call.SourcesOf(row.position), *figures};
+  Subject result{row, call, evidence, call.SourcesOf(row.position), *figures};
   const ReferenceError& found = result.found;
   result.error = ErrorOf(found);
   memory.rounding = row.rounding;
@@ -77,6 +77,7 @@ bool OperatorJudge::Take(const Result& row, Evidence& evidence) {
   call.worst = std::max(call.worst, call.error);
   if (found.reference_only > 0 && found.nonfinite() == 0) {
     memory.error = 0;
+    memory.noise = false;
     memory.origin = kNone;
     NoneBecause(Why::kRestarts);
     return true;
@@ -128,7 +129,7 @@ bool OperatorJudge::Take(const Result& row, Evidence& evidence) {
   return false;
 }
 
-OperatorJudge::InputError OperatorJudge::ErrorOfInputs(const Case& result) {
+OperatorJudge::InputError OperatorJudge::ErrorOfInputs(const Subject& result) {
   InputError worst;
   for (KnownInput* each : result.sources) {
     const ReferenceError* found = FiguresOf(result, *each);
@@ -144,7 +145,7 @@ OperatorJudge::InputError OperatorJudge::ErrorOfInputs(const Case& result) {
 
 // --- references that are 0 but for rounding ---
 
-bool OperatorJudge::IsNoise(const Case& result, const KnownInput* carried, double rounding) {
+bool OperatorJudge::IsNoise(const Subject& result, const KnownInput* carried, double rounding) {
   if (judgement::IsNoise(result.found, result.row.type, rounding) &&
       (carried == nullptr || carried->before.error < kWrong)) {
     return true;
@@ -167,7 +168,7 @@ bool OperatorJudge::IsNoise(const Case& result, const KnownInput* carried, doubl
 
 // Whether the references of equal values were subtracted: what is left is their rounding, which
 // IsNoise() does not see where the held values are equal to the bit.
-bool OperatorJudge::Cancels(const Case& result, double rounding) {
+bool OperatorJudge::Cancels(const Subject& result, double rounding) {
   const std::string& schema = calls_.SchemaOf(result.row.call);
   if (schema != "aten::sub" && schema != "aten::rsub" && schema != "aten::add") {
     return SumsToNothing(result);
@@ -183,7 +184,7 @@ bool OperatorJudge::Cancels(const Case& result, double rounding) {
 
 // Whether terms were summed whose sum is 0 by design, as of advantages: it is below half an ulp
 // that a term of this size has in FP32, in which most terms were made.
-bool OperatorJudge::SumsToNothing(const Case& result) {
+bool OperatorJudge::SumsToNothing(const Subject& result) {
   const std::string& schema = calls_.SchemaOf(result.row.call);
   if ((schema != "aten::sum" && schema != "aten::mean") || result.sources.empty()) return false;
   const ReferenceError* terms = FiguresOf(result, *result.sources.front());
@@ -197,14 +198,14 @@ bool OperatorJudge::SumsToNothing(const Case& result) {
   return of_result <= of_term * least * least;
 }
 
-bool OperatorJudge::IsNoiseOfElements(const Case& result) {
+bool OperatorJudge::IsNoiseOfElements(const Subject& result) {
   const double error = std::max(kNoted, kNotedAmplification * ErrorOfInputs(result).error);
   return result.error > error && result.evidence.IsNoiseOfElements(error);
 }
 
 // --- what is not finite ---
 
-int OperatorJudge::NonFinite(const Case& result) {
+int OperatorJudge::NonFinite(const Subject& result) {
   const ReferenceError& found = result.found;
   const InputError inputs = ErrorOfInputs(result);
   // Where the reference is not finite either, in this element or in another, the format is not
@@ -239,7 +240,7 @@ int OperatorJudge::NonFinite(const Case& result) {
 }
 
 // The reference has it too: another precision does not help, unless what came in had been rounded.
-void OperatorJudge::Exclude(int made, const Case& result) {
+void OperatorJudge::Exclude(int made, const Subject& result) {
   Finding& finding = findings_[made];
   if (finding.count > 1) return;
   if (result.call.kept) {
@@ -254,7 +255,7 @@ void OperatorJudge::Exclude(int made, const Case& result) {
 
 // What is not finite was there before the step began (a batch, weights), or in memory that nothing
 // has written.
-int OperatorJudge::FromOutside(const Case& result) {
+int OperatorJudge::FromOutside(const Subject& result) {
   for (KnownInput* each : result.sources) {
     const int at = IndexOf(result, *each);
     const std::optional<std::string> made_at = result.evidence.MadeUnwritten(at);
@@ -263,7 +264,7 @@ int OperatorJudge::FromOutside(const Case& result) {
     if (own == nullptr) continue;
     // The -inf of a mask is meant so.
     if (own->undefined == 0 && (own->infinite == 0 || !result.evidence.IsAboveZero(at))) continue;
-    Case outside = result;
+    Subject outside = result;
     outside.found = *own;
     const int made =
         Add(FindingKind::kUndefined, outside, Share(own->nonfinite(), own->numel), 0, kInfinity);
@@ -284,7 +285,7 @@ int OperatorJudge::FromOutside(const Case& result) {
   return kNone;
 }
 
-void OperatorJudge::Show(int made, const Case& result) {
+void OperatorJudge::Show(int made, const Subject& result) {
   Finding& finding = findings_[made];
   if (finding.count > 1) return;
   finding.operands = result.evidence.Operands();
@@ -293,7 +294,7 @@ void OperatorJudge::Show(int made, const Case& result) {
 
 // --- what is finite and wrong ---
 
-int OperatorJudge::Wrong(const Case& result) {
+int OperatorJudge::Wrong(const Subject& result) {
   const ReferenceError& found = result.found;
   const InputError inputs = ErrorOfInputs(result);
   FollowLoop(result, inputs.error);
@@ -313,12 +314,13 @@ int OperatorJudge::Wrong(const Case& result) {
     }
   }
   SearchCure(made, result);
-  if (findings_[made].precision == Proof::kNotTested) CureLoop(findings_[made], result);
+  if (findings_[made].precision == Proof::kNotTested && !result.evidence.SearchesLater())
+    CureLoop(findings_[made], result);
   return made;
 }
 
 // A loop over this line makes its error in many small portions.
-void OperatorJudge::FollowLoop(const Case& result, double error) {
+void OperatorJudge::FollowLoop(const Subject& result, double error) {
   CallRecord& call = result.call;
   call.entered = error;
   const int own = calls_.SamePlace(call.place);
@@ -339,7 +341,7 @@ void OperatorJudge::FollowLoop(const Case& result, double error) {
 }
 
 // Many elements, and little of the whole: they count if they are not tiny.
-int OperatorJudge::Flushed(const Case& result) {
+int OperatorJudge::Flushed(const Subject& result) {
   const ReferenceError& found = result.found;
   const double share = Share(found.flushed_that_matter, found.nonzero);
   if (share < kFlushedShare) return NoneBecause(Why::kFewFlushed);
@@ -357,7 +359,7 @@ int OperatorJudge::Flushed(const Case& result) {
   return made;
 }
 
-int OperatorJudge::WrongIntegers(const Case& result) {
+int OperatorJudge::WrongIntegers(const Subject& result) {
   const ReferenceError& found = result.found;
   if (result.origin != kNone && findings_[result.origin].kind == FindingKind::kIntegers) {
     NoneBecause(Why::kCarried);
@@ -385,7 +387,7 @@ void OperatorJudge::Take(const Indices& row, Evidence& evidence) {
   shown.call = row.call;
   shown.type = row.type;
   shown.shape = row.shape;
-  Case result{shown, call, evidence, call.SourcesOf(kNone), {}};
+  Subject result{shown, call, evidence, call.SourcesOf(kNone), {}};
   KnownInput* worst = nullptr;
   for (KnownInput* each : result.sources) {
     if (worst == nullptr || each->before.error > worst->before.error) worst = each;
@@ -431,7 +433,7 @@ void OperatorJudge::Take(const Indices& row, Evidence& evidence) {
 
 // --- findings ---
 
-int OperatorJudge::Add(FindingKind kind, const Case& result, double share, double error_in,
+int OperatorJudge::Add(FindingKind kind, const Subject& result, double share, double error_in,
                        double error_out) {
   Finding made;
   made.kind = kind;
@@ -457,7 +459,7 @@ int OperatorJudge::NoneBecause(Why why) {
   return kNone;
 }
 
-void OperatorJudge::SearchCure(int made, const Case& result) {
+void OperatorJudge::SearchCure(int made, const Subject& result) {
   Finding& finding = findings_[made];
   if (finding.count > 1 || finding.cure || !result.call.kept) return;
   const std::optional<CameIn> source = calls_.CameInBefore(result.row.call);
@@ -477,7 +479,7 @@ void OperatorJudge::SearchCure(int made, const Case& result) {
 
 // An accumulation too long to be computed again: what went into it was right, and the reference
 // that accumulates in FP64 is what a wider accumulator gives, up to the error of what went in.
-void OperatorJudge::CureLoop(Finding& made, const Case& result) {
+void OperatorJudge::CureLoop(Finding& made, const Subject& result) {
   const CallRecord& call = result.call;
   if (!call.fed) return;
   const double after = std::max(*call.fed, call.entered);

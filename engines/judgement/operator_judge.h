@@ -32,7 +32,7 @@ class OperatorJudge {
 
  private:
   // One result under judgement.
-  struct Case {
+  struct Subject {
     const Result& row;
     CallRecord& call;
     Evidence& evidence;
@@ -46,27 +46,27 @@ class OperatorJudge {
     int rank = 0;      // 0 finite, 1 infinite, 2 NaN, 3 not finite here only
   };
 
-  const ReferenceError* FiguresOf(const Case& result, KnownInput& input);
-  int IndexOf(const Case& result, const KnownInput& input) const;
-  const KnownInput* WorstOf(const Case& result) const;
-  InputError ErrorOfInputs(const Case& result);
-  bool IsNoise(const Case& result, const KnownInput* carried, double rounding);
-  bool Cancels(const Case& result, double rounding);
-  bool SumsToNothing(const Case& result);
-  bool IsNoiseOfElements(const Case& result);
+  const ReferenceError* FiguresOf(const Subject& result, KnownInput& input);
+  int IndexOf(const Subject& result, const KnownInput& input) const;
+  const KnownInput* WorstOf(const Subject& result) const;
+  InputError ErrorOfInputs(const Subject& result);
+  bool IsNoise(const Subject& result, const KnownInput* carried, double rounding);
+  bool Cancels(const Subject& result, double rounding);
+  bool SumsToNothing(const Subject& result);
+  bool IsNoiseOfElements(const Subject& result);
 
-  int NonFinite(const Case& result);
-  int FromOutside(const Case& result);
-  void Exclude(int made, const Case& result);
-  void Show(int made, const Case& result);
-  int Wrong(const Case& result);
-  void FollowLoop(const Case& result, double error);
-  int Flushed(const Case& result);
-  int WrongIntegers(const Case& result);
-  int Add(FindingKind kind, const Case& result, double share, double error_in, double error_out);
+  int NonFinite(const Subject& result);
+  int FromOutside(const Subject& result);
+  void Exclude(int made, const Subject& result);
+  void Show(int made, const Subject& result);
+  int Wrong(const Subject& result);
+  void FollowLoop(const Subject& result, double error);
+  int Flushed(const Subject& result);
+  int WrongIntegers(const Subject& result);
+  int Add(FindingKind kind, const Subject& result, double share, double error_in, double error_out);
   int NoneBecause(Why why);  // no finding is made
-  void SearchCure(int made, const Case& result);
-  void CureLoop(Finding& made, const Case& result);
+  void SearchCure(int made, const Subject& result);
+  void CureLoop(Finding& made, const Subject& result);
 
   Calls& calls_;
   Findings& findings_;

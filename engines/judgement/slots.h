@@ -1,4 +1,5 @@
-// The figures of a step's comparisons, by slot.
+// The figures of a step's comparisons, by slot: the number that the front end gives to one of them,
+// counted from 0 in each step.
 #ifndef MPNANNY_ENGINES_JUDGEMENT_SLOTS_H_
 #define MPNANNY_ENGINES_JUDGEMENT_SLOTS_H_
 

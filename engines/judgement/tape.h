@@ -141,6 +141,8 @@ struct Loss {
 // What a module gives back, and a gradient, of a pass that was run again.
 struct Output {
   int64_t memory = kNone;
+  std::string name;  // "" where it needs none
+  int slot = kNone;  // what is given, which may be a part of its memory
 };
 struct GradientAgain {
   std::string name;

@@ -1,5 +1,7 @@
-// From where on a shadow step's figures are an error: every number stands here, once, with where it
-// comes from. Errors are relative, in the L2 norm, against the FP64 reference.
+// From where on a shadow step's figures are an error, each number with where it comes from. Errors
+// are relative, in the L2 norm, against the FP64 reference. What is flushed: also
+// numerics/reference_error.h. How often something has to be seen over a run: the monitor's
+// shadow/schedule.py and severities.py. Relations have their own numbers, in relations/.
 #ifndef MPNANNY_ENGINES_JUDGEMENT_THRESHOLDS_H_
 #define MPNANNY_ENGINES_JUDGEMENT_THRESHOLDS_H_
 

@@ -129,7 +129,7 @@ Json DiffAnswer(const Json& request, const std::function<void(double, const std:
   return Diff(loaded.program, InputsOf(request), options, say);
 }
 
-Json Answer(const Json& request, const std::function<void(double, const std::string&)>& say) {
+Json AnswerTo(const Json& request, const std::function<void(double, const std::string&)>& say) {
   const std::string kind = ValueOr(request, "kind", std::string());
   if (kind == "diff") return DiffAnswer(request, say);
   if (kind == "capture") return CaptureAnswer(request);
@@ -155,7 +155,7 @@ void RunJob(const Json& request, const std::function<void(const Json& line)>& wr
     write({{"progress", {{"done", done}, {"what", what}}}});
   };
   try {
-    write({{"answer", Answer(request, say)}});
+    write({{"answer", AnswerTo(request, say)}});
   } catch (const ModelProblem& problem) {
     write(ErrorLine(problem.what(), problem.hint));
   } catch (const StepFailed& failed) {

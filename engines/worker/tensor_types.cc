@@ -1,7 +1,6 @@
 #include "engines/worker/tensor_types.h"
 
 #include <array>
-#include <cmath>
 #include <utility>
 
 namespace mpnanny::worker {
@@ -82,26 +81,8 @@ bool IsNarrow(ScalarType type) {
          type != ScalarType::ComplexFloat && type != ScalarType::ComplexDouble;
 }
 
-double HalfUlp(ScalarType type) {
-  switch (type) {
-    case ScalarType::Half:
-    case ScalarType::ComplexHalf:
-      return std::ldexp(1.0, -11);
-    case ScalarType::BFloat16:
-      return std::ldexp(1.0, -8);
-    case ScalarType::Float:
-    case ScalarType::ComplexFloat:
-      return std::ldexp(1.0, -24);
-    case ScalarType::Double:
-    case ScalarType::ComplexDouble:
-      return std::ldexp(1.0, -53);
-    case ScalarType::Float8_e4m3fn:
-      return std::ldexp(1.0, -4);
-    case ScalarType::Float8_e5m2:
-      return std::ldexp(1.0, -3);
-    default:
-      return 0;
-  }
+judgement::Element ElementOf(ScalarType type) {
+  return FindNamed<judgement::Element>(NameOf(type)).value_or(judgement::Element::kOther);
 }
 
 DType DTypeOf(ScalarType type) {

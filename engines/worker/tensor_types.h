@@ -1,4 +1,5 @@
-// Element types in torch's, numerics' and tensor_files' words, and what kind of tensor one is.
+// Element types in torch's, numerics', tensor_files' and the judge's words, and what kind of tensor
+// one is.
 //
 // Free functions without state.
 #ifndef MPNANNY_ENGINES_WORKER_TENSOR_TYPES_H_
@@ -9,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "engines/judgement/element.h"
 #include "engines/tensors/element_type.h"
 #include "numerics/tensor_view.h"
 
@@ -27,9 +29,8 @@ bool IsDense(const at::Tensor& tensor);  // defined, strided and not quantized
 const void* MemoryOf(const at::Tensor& tensor);
 // 16 bits and less.
 bool IsNarrow(c10::ScalarType type);
-// The largest relative error of one rounding; 0 of integers.
-double HalfUlp(c10::ScalarType type);
 
+judgement::Element ElementOf(c10::ScalarType type);
 DType DTypeOf(c10::ScalarType type);
 
 }  // namespace mpnanny::worker

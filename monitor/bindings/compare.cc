@@ -27,11 +27,10 @@ bool FindFormat(const char* name, Format& format) {
 
 PyObject* Compare(PyObject*, PyObject* args) {
   PyObject *held = nullptr, *reference = nullptr;
-  double floor = 0;
-  if (!PyArg_ParseTuple(args, "OO|d", &held, &reference, &floor)) return nullptr;
+  if (!PyArg_ParseTuple(args, "OO", &held, &reference)) return nullptr;
   const CallTensors list;
   if (!list->Add(held) || !list->Add(reference)) Py_RETURN_NONE;
-  const ReferenceError found = CompareWithReference(list->views()[0], list->views()[1], floor);
+  const ReferenceError found = CompareWithReference(list->views()[0], list->views()[1]);
   return FiguresTuple(found);
 }
 

@@ -8,8 +8,8 @@
 
 namespace mpnanny {
 
-// compare(held, reference, floor=0.0) -> tuple in the order of _core.pyi, or None where one of the
-// two cannot be read.
+// compare(held, reference) -> tuple in the order of _core.pyi, or None where one of the two cannot
+// be read.
 PyObject* Compare(PyObject*, PyObject* args);
 
 // compare_change(held_before, held_after, reference_before, reference_after) -> tuple, or None.

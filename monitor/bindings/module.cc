@@ -32,7 +32,7 @@ PyMethodDef kModuleFunctions[] = {
     {"figures", Method<&Figures>(), METH_O,
      "figures(tensors) -> (nan, posinf, neginf, numel, absmax) of all of them"},
     {"compare", Method<&Compare>(), METH_VARARGS,
-     "compare(held, reference, floor=0.0) -> the fields of ReferenceError | None"},
+     "compare(held, reference) -> the fields of ReferenceError | None"},
     {"compare_change", Method<&CompareChanges>(), METH_VARARGS,
      "compare_change(held_before, held_after, reference_before, reference_after) -> the fields of"
      " ChangeError | None"},

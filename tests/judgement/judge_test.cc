@@ -70,6 +70,7 @@ std::vector<int> Stays(double loss, LostChanges& run, std::vector<int>* numbers)
     const int place = step.At("aten.add_.Tensor", 12, Phase::kOptimizer);
     for (int call = 0; call < 2; ++call) step.Run(place, {});
     Change change;
+    change.call = 0;
     change.name = "fc.weight";
     change.memory = 1;
     change.type = Element::kBFloat16;

@@ -26,8 +26,7 @@ double LargestOf(DType dtype) {
   }
 }
 
-Plain Refer(DType dtype, const std::vector<double>& held, const std::vector<double>& reference,
-            double floor) {
+Plain Refer(DType dtype, const std::vector<double>& held, const std::vector<double>& reference) {
   Plain plain;
   for (size_t i = 0; i < held.size(); ++i) {
     const double h = held[i], r = reference[i];
@@ -47,7 +46,7 @@ Plain Refer(DType dtype, const std::vector<double>& held, const std::vector<doub
     plain.squared_reference += static_cast<long double>(r) * r;
     plain.max_error = std::max(plain.max_error, error);
     plain.max_held = std::max(plain.max_held, std::fabs(h));
-    if (r != 0 && h == 0 && std::fabs(r) >= floor) {
+    if (r != 0 && h == 0) {
       ++plain.flushed;
       plain.squared_flushed += static_cast<long double>(r) * r;
     }

@@ -21,8 +21,7 @@ struct Plain {
   long double squared_error = 0, squared_reference = 0, squared_flushed = 0;
   double max_error = 0, max_reference = 0, max_held = 0;
 };
-Plain Refer(DType dtype, const std::vector<double>& held, const std::vector<double>& reference,
-            double floor);
+Plain Refer(DType dtype, const std::vector<double>& held, const std::vector<double>& reference);
 
 // Of sums of what is not negative, which have no cancellation: the order of additions costs a few
 // roundings. Squares that double cannot hold are none.

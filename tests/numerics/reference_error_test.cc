@@ -16,11 +16,9 @@ namespace {
 const float kNan = std::numeric_limits<float>::quiet_NaN();
 const float kInf = std::numeric_limits<float>::infinity();
 
-ReferenceError CompareAll(const Stored& held, DType dtype, const std::vector<double>& reference,
-                          double floor = 0) {
+ReferenceError CompareAll(const Stored& held, DType dtype, const std::vector<double>& reference) {
   const std::vector<int64_t> shape = {static_cast<int64_t>(reference.size())};
-  return CompareWithReference({held.memory.data(), dtype, shape, {}}, View(reference, shape),
-                              floor);
+  return CompareWithReference({held.memory.data(), dtype, shape, {}}, View(reference, shape));
 }
 
 TEST(CompareWithReference, AgreesWithAPlainLoopForEveryDType) {
@@ -30,10 +28,8 @@ TEST(CompareWithReference, AgreesWithAPlainLoopForEveryDType) {
       SCOPED_TRACE(testing::Message() << DTypeName(dtype) << ", kind " << kind);
       const Stored held = Store(dtype, Sample(kind, 5003, random));
       for (const std::vector<double>& reference : {References(held.values, random), held.values}) {
-        for (const double floor : {0.0, 1e-6, 1.0, 1e39}) {
-          ExpectEqual(CompareAll(held, dtype, reference, floor),
-                      Refer(dtype, held.values, reference, floor), held.values.size());
-        }
+        ExpectEqual(CompareAll(held, dtype, reference), Refer(dtype, held.values, reference),
+                    held.values.size());
       }
     }
   }
@@ -55,7 +51,7 @@ TEST(CompareWithReference, AgreesAtEverySizeAroundLanesAndBlocks) {
     std::vector<double> reference = held.values;
     for (double& each : reference) each = std::isnan(each) ? 2 : each * 1.0003;
     ExpectEqual(CompareAll(held, DType::kFloat16, reference),
-                Refer(DType::kFloat16, held.values, reference, 0), size);
+                Refer(DType::kFloat16, held.values, reference), size);
     for (double& each : reference) each = std::round(each);
     const ReferenceError whole = CompareAll(held, DType::kFloat16, reference);
     EXPECT_EQ(whole.integers, size > 0 && (size > 1 || std::isfinite(held.values[0])));
@@ -79,7 +75,7 @@ TEST(CompareWithReference, SortsEveryPairOfSpecialValues) {
             std::vector<double> expected(size, 2.0);
             expected[at] = reference;
             ExpectEqual(CompareAll(stored, dtype, expected),
-                        Refer(dtype, stored.values, expected, 0), size);
+                        Refer(dtype, stored.values, expected), size);
           }
         }
       }
@@ -112,17 +108,30 @@ TEST(CompareWithReference, NothingThatIsFiniteIsNoIntegers) {
   EXPECT_EQ(found.squared_reference, 0);
 }
 
-TEST(CompareWithReference, FloorIsOfTheReference) {
-  const Stored held = Store(DType::kFloat32, {0, 0, -0.0f, 0, 0, 1e-3f});
-  const std::vector<double> reference = {1e-3, -1e-4, 1e-2, 0, -1e-3, 5e-2};
-  const ReferenceError all = CompareAll(held, DType::kFloat32, reference);
-  EXPECT_EQ(all.nonzero, 5);
-  EXPECT_EQ(all.flushed, 4);
-  const ReferenceError found = CompareAll(held, DType::kFloat32, reference, 1e-3);
-  EXPECT_EQ(found.nonzero, 5);
-  EXPECT_EQ(found.flushed, 3);  // the floor itself counts
-  EXPECT_NEAR(found.squared_flushed, 1.02e-4, 1e-15);
-  EXPECT_EQ(CompareAll(held, DType::kFloat32, reference, kInf).flushed, 0);
+TEST(CompareWithReference, CountsWhichOfManyFlushedMatter) {
+  struct Case {
+    std::vector<float> held;
+    std::vector<double> reference;
+    int64_t flushed, that_matter, in_range, that_matter_in_range;
+  };
+  const Case cases[] = {
+      // Of a root mean square of 0.5, and of 2^-24, the smallest number of FP16.
+      {{1, 0, 0, 0, 0}, {1, 0.5, 1e-3, 1e-9, 0}, 3, 1, 2, 1},
+      {{0, -0.0, 0, 0}, {0x1p-24, -0x1p-25, 0x1p-23, 1e-12}, 4, 3, 2, 2},
+      {{0, 0, kNan, 0}, {1, kInf, 1, 1e-3}, 2, 1, 2, 1},
+      // One of ten, which is most of the error; and little of it.
+      {{1, 1, 1, 1, 1, 1, 1, 1, 1, 0}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 0.1}, 1, 1, 1, 1},
+      {{1, 1, 1, 1, 1, 1, 1, 1, 1, 0}, {2, 2, 2, 2, 2, 2, 2, 2, 2, 0.1}, 1, 0, 0, 0},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.reference[1]);
+    const ReferenceError found =
+        CompareAll(Store(DType::kFloat16, each.held), DType::kFloat16, each.reference);
+    EXPECT_EQ(found.flushed, each.flushed);
+    EXPECT_EQ(found.flushed_that_matter, each.that_matter);
+    EXPECT_EQ(found.flushed_in_range, each.in_range);
+    EXPECT_EQ(found.flushed_that_matter_in_range, each.that_matter_in_range);
+  }
 }
 
 // Integers up to 2^(bits of the mantissa + 1) are exact; the next odd one is not.
@@ -243,7 +252,7 @@ TEST(CompareWithReference, IsTheSameBitsForEveryLayoutOfTheSameElements) {
         const TensorView reference{references.data() + layout.offset, DType::kFloat64,
                                    layout.shape, layout.strides};
         const ReferenceError found = CompareWithReference(plain, View(expected, layout.shape));
-        ExpectEqual(found, Refer(dtype, Pick(layout, stored.values), expected, 0),
+        ExpectEqual(found, Refer(dtype, Pick(layout, stored.values), expected),
                     expected.size());
         ExpectSameBits(CompareWithReference(held, View(expected, layout.shape)), found);
         ExpectSameBits(CompareWithReference(plain, reference), found);
@@ -287,7 +296,7 @@ TEST(CompareWithReference, TakesAReferenceOfAnyDType) {
       const std::vector<int64_t> shape = {700};
       ExpectEqual(CompareWithReference({held.memory.data(), held_dtype, shape, {}},
                                        {reference.memory.data(), dtype, shape, {}}),
-                  Refer(held_dtype, held.values, reference.values, 0), 700);
+                  Refer(held_dtype, held.values, reference.values), 700);
     }
   }
 }

@@ -40,6 +40,25 @@ class NanInBoth(nn.Module):
         return torch.sqrt(x)
 
 
+class NanWeights(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor([float("nan"), *[1.0] * 127]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x * self.scale).relu()
+
+
+class PartOfTheOutput(nn.Module):
+    """What is wrong is one row of 64."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * 2.0
+        y[0] += 300.0
+        y[0] -= 300.0
+        return y
+
+
 class Attention(nn.Module):
     """The positions are wrong in BF16; dropout that is off draws nothing."""
 
@@ -73,6 +92,19 @@ def test_nan_is_broken_where_fp32_has_it_too(tmp_path, worker):
     found = answer(scripted(NanInBoth()), tmp_path)
     assert found["verdict"] == "broken"
     assert found["first_bad"]["op"] == "aten.sqrt"
+
+
+def test_weights_that_are_not_finite_are_named_where_they_are_used(tmp_path, worker):
+    found = answer(scripted(NanWeights()), tmp_path)
+    assert found["verdict"] == "broken"
+    assert found["first_bad"]["op"] == "aten.mul.Tensor"
+    assert found["first_bad"]["precision"] == "not_tested"  # it may have broken them before
+
+
+def test_the_error_of_an_output_is_its_own(tmp_path, worker):
+    found = answer(scripted(PartOfTheOutput()), tmp_path)
+    (reach,) = found["first_bad"]["reaches"]
+    assert reach["error"] == found["output"][0]["error"] < found["first_bad"]["accumulated"] / 4
 
 
 def test_attention_does_not_hide_the_error_before_it(tmp_path, worker):

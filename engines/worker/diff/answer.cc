@@ -4,14 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 #include <utility>
 
 #include "base/text.h"
-#include "engines/worker/diff/comparison.h"
+#include "engines/judgement/thresholds.h"
+#include "engines/worker/run/keep_runner.h"
 #include "engines/worker/tensor_types.h"
 
 namespace mpnanny::worker {
 namespace {
+
+using judgement::Finding;
+using judgement::Reached;
 
 constexpr size_t kMostShown = 10, kMostContributors = 12, kMostReaches = 6;
 
@@ -21,16 +26,11 @@ Json Number(double value) {
   return value;
 }
 
-// "float16, float32 → float16"
-std::string TypesShown(const Finding& finding) {
-  const std::string own = NameOf(finding.held_type);
-  const auto& types = finding.input_types;
-  if (types.empty() || (types.size() == 1 && types[0] == finding.held_type)) return own;
-  std::string shown;
-  for (size_t at = 0; at < std::min<size_t>(types.size(), 3); ++at) {
-    shown += (at == 0 ? "" : ", ") + NameOf(types[at]);
-  }
-  return shown + " → " + own;
+// "[4, 8]"
+std::string ShownShape(at::IntArrayRef sizes) {
+  std::ostringstream shown;
+  shown << sizes;
+  return shown.str();
 }
 
 Json ShapeOf(const at::Tensor& tensor) {
@@ -43,7 +43,12 @@ class Answer {
  public:
   Answer(const DiffOptions& options, const Measured& full, const Measured& low,
          const Verdict& verdict)
-      : options_(options), full_(full), low_(low), verdict_(verdict), rows_(low.judge.Rows()) {}
+      : options_(options),
+        full_(full),
+        low_(low),
+        found_(low.tape->judge().findings()),
+        verdict_(verdict),
+        rows_(low.tape->Rows()) {}
 
   Json Of(const Program& program, const std::vector<Input>& inputs, const Trials& trials) const {
     const bool emulated = options_.policy != "cpu-autocast" || !low_.missing_kernels.empty();
@@ -54,23 +59,25 @@ class Answer {
     if (Json first = First(); !first.is_null()) answer["first_bad"] = std::move(first);
     answer["findings"] = Json::array();
     for (size_t at = 1; at < std::min(verdict_.bad().size(), kMostShown); ++at) {
-      answer["findings"].push_back(Found(*verdict_.bad()[at]));
+      answer["findings"].push_back(Found(verdict_.bad()[at]));
     }
     answer["contributors"] = Contributors();
     answer["keep_fp32"] = Keep();
-    for (const Finding* each : verdict_.bad()) {
-      if (!each->cure || answer.contains("cure")) continue;
-      answer["cure"] = Cured(*each->cure);
+    for (const int each : verdict_.bad()) {
+      const auto& cure = found_[each].cure;
+      if (cure && !answer.contains("cure")) answer["cure"] = Cured(*cure);
     }
     answer["output"] = Outputs();
     answer["layers"] = Layers();
     answer["dims"] = Json::array();
     answer["ill_conditioned"] = Json::array();
-    for (const Finding* each : verdict_.ill_conditioned()) {
-      answer["ill_conditioned"].push_back({{"op", each->site.op},
-                                           {"source", Shown(each->site.source)},
-                                           {"error", Number(each->error_out)},
-                                           {"kind", NameOf(each->kind)}});
+    for (const int number : verdict_.ill_conditioned()) {
+      const Finding& each = full_.tape->judge().findings()[number];
+      const Site& site = full_.tape->SiteOf(each);
+      answer["ill_conditioned"].push_back({{"op", site.op},
+                                           {"source", Shown(site.source)},
+                                           {"error", Number(each.error_out)},
+                                           {"kind", NameOf(each.kind)}});
     }
     answer["inputs"] = Inputs(inputs);
     answer["operators"] = low_.operators;
@@ -102,8 +109,8 @@ class Answer {
               {"what", "raised"},
               {"error", EscapeControl(low_.raised->what(), 1000)}};
     }
-    if (!verdict_.bad().empty()) return AtItsRoot(*verdict_.bad().front());
-    if (const Finding* const undefined = verdict_.Undefined()) return Found(*undefined);
+    if (!verdict_.bad().empty()) return AtItsRoot(verdict_.bad().front());
+    if (const auto undefined = verdict_.Undefined()) return Found(*undefined);
     if (const Decision* const decided = verdict_.Decided()) {
       return {{"op", decided->site.op},
               {"module", decided->site.module},
@@ -145,16 +152,18 @@ class Answer {
     double worst = 0;
     for (const Row& each : rows_) worst = std::max(worst, each.accumulated);
     for (const Row& each : rows_) {
-      if (each.accumulated * kAmplification >= worst) return RowJson(each);
+      if (each.accumulated * judgement::kAmplification >= worst) return RowJson(each);
     }
     return nullptr;
   }
 
   // A finding shows at the operator that makes a large error of a small one. Where only lines
   // before it cure it, the first of these is where precision is lost.
-  Json AtItsRoot(const Finding& finding) const {
-    Json shown = Found(finding);
-    if (!finding.cure || finding.cure->lines.empty() || finding.cure->lines[0] == finding.line)
+  Json AtItsRoot(int number) const {
+    const Finding& finding = found_[number];
+    Json shown = Found(number);
+    if (!finding.cure || finding.cure->lines.empty() ||
+        finding.cure->lines[0] == LineOf(low_.tape->NodeOf(finding.place)))
       return shown;
     const std::string& root = finding.cure->lines[0];
     const Row* best = nullptr;
@@ -178,41 +187,42 @@ class Answer {
     return row == rows_.end() ? nullptr : &*row;
   }
 
-  Json Found(const Finding& finding) const {
-    const Row* const row = RowOf(finding.site);
+  Json Found(int number) const {
+    const Finding& finding = found_[number];
+    const Site& site = low_.tape->SiteOf(finding);
+    const Row* const row = RowOf(site);
     const bool infinite =
         finding.kind == FindingKind::kRange || finding.kind == FindingKind::kUndefined;
-    const char* precision = finding.cure                              ? "proven"
-                            : finding.kind == FindingKind::kUndefined ? "excluded"
-                                                                      : "not_tested";
     Json reaches = Json::array();
-    for (size_t at = 0; at < std::min(finding.reaches.size(), kMostReaches); ++at) {
-      const Reach& each = finding.reaches[at];
-      reaches.push_back({{"what", each.what},
-                         {"name", each.what == "index" ? Shown(each.name) : each.name},
+    for (size_t at = 0; at < std::min(finding.reach.size(), kMostReaches); ++at) {
+      const judgement::Reach& each = finding.reach[at];
+      const bool is_line = each.what != Reached::kOutput && each.what != Reached::kState;
+      reaches.push_back({{"what", mpnanny::NameOf(each.what)},
+                         {"name", is_line ? Shown(each.name) : each.name},
                          {"error", Number(each.error)}});
     }
-    Json shown = {{"op", finding.site.op},
-                  {"module", finding.site.module},
-                  {"source", Shown(finding.site.source)},
+    Json shown = {{"op", site.op},
+                  {"module", site.module},
+                  {"source", Shown(site.source)},
                   {"phase", "forward"},
                   {"kind", infinite ? "range" : "rounding"},
                   {"what", NameOf(finding.kind)},
-                  {"dtype", TypesShown(finding)},
-                  {"shape", finding.shape},
+                  {"dtype", finding.dtype},
+                  {"shape", ShownShape(finding.shape)},
                   {"local", row == nullptr ? Json() : Number(row->local)},
                   {"accumulated", Number(finding.error_out)},
                   {"error_in", Number(finding.error_in)},
                   {"share", Number(finding.share)},
                   {"magnitude", Number(finding.magnitude)},
-                  {"precision", precision},
+                  {"precision", NameOf(finding.precision)},
                   {"reaches", std::move(reaches)},
                   {"count", finding.count}};
-    if (const Finding* const grown = verdict_.Grown(finding); grown != nullptr) {
-      shown["grows"] = {{"op", grown->site.op},
-                        {"module", grown->site.module},
-                        {"source", Shown(grown->site.source)},
-                        {"error", Number(grown->error_out)}};
+    if (const auto grown = verdict_.Grown(number)) {
+      const Site& where = low_.tape->SiteOf(found_[*grown]);
+      shown["grows"] = {{"op", where.op},
+                        {"module", where.module},
+                        {"source", Shown(where.source)},
+                        {"error", Number(found_[*grown].error_out)}};
     }
     return shown;
   }
@@ -223,12 +233,12 @@ class Answer {
             {"local", Number(row.local)},       {"accumulated", Number(row.accumulated)}};
   }
 
-  Json Cured(const Cure& cure) const {
+  Json Cured(const judgement::Cure& cure) const {
     Json lines = Json::array();
     for (const std::string& each : cure.lines) lines.push_back(Shown(each));
     return {{"lines", std::move(lines)},
             {"operators", cure.operators},
-            {"what", NameOf(cure.type)},
+            {"what", cure.what},
             {"error_before", Number(cure.error_before)},
             {"error_after", Number(cure.error_after)}};
   }
@@ -256,14 +266,15 @@ class Answer {
       if (!module.empty() && std::find(modules.begin(), modules.end(), module) == modules.end())
         modules.push_back(module);
     };
-    for (const Finding* each : verdict_.bad()) {
-      if (!each->cure) continue;
+    for (const int number : verdict_.bad()) {
+      const Finding& each = found_[number];
+      if (!each.cure) continue;
       for (const Row& row : rows_) {
-        const auto& lines = each->cure->lines;
+        const auto& lines = each.cure->lines;
         if (std::find(lines.begin(), lines.end(), row.site.source) != lines.end())
           add(row.site.module);
       }
-      add(each->site.module);
+      add(low_.tape->SiteOf(each).module);
     }
     return modules;
   }
@@ -342,6 +353,7 @@ class Answer {
   const DiffOptions& options_;
   const Measured& full_;
   const Measured& low_;
+  const judgement::Findings& found_;
   const Verdict& verdict_;
   std::vector<Row> rows_;
 };

@@ -2,9 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
-#include <limits>
-
 #include "engines/worker/tensor_types.h"
 
 namespace mpnanny::worker {
@@ -18,13 +15,13 @@ at::Tensor Plain(const at::Tensor& tensor) {
 
 }  // namespace
 
-std::optional<ReferenceError> Compare(const at::Tensor& held, const at::Tensor& reference,
-                                      double floor) {
+std::optional<ReferenceError> Compare(const at::Tensor& held, const at::Tensor& reference) {
   if (!held.defined() || !reference.defined() || held.numel() != reference.numel())
     return std::nullopt;
   const at::Tensor a = Plain(held), b = Plain(reference);
   const DType of_held = DTypeOf(a.scalar_type()), of_reference = DTypeOf(b.scalar_type());
-  if (of_held == DType::kUnknown || of_reference == DType::kUnknown) return std::nullopt;
+  if (of_held == DType::kUnknown || of_reference == DType::kUnknown || a.numel() == 0)
+    return std::nullopt;
   const auto view = [](const at::Tensor& tensor, DType dtype) {
     return TensorView{tensor.const_data_ptr(),
                       dtype,
@@ -32,19 +29,7 @@ std::optional<ReferenceError> Compare(const at::Tensor& held, const at::Tensor& 
                       {tensor.strides().data(), tensor.strides().size()},
                       nullptr};
   };
-  return CompareWithReference(view(a, of_held), view(b, of_reference), floor);
-}
-
-double ErrorOf(const ReferenceError& found) {
-  if (found.squared_error <= 0) return 0;
-  if (found.squared_reference <= 0) return std::numeric_limits<double>::infinity();
-  return std::sqrt(found.squared_error / found.squared_reference);
-}
-
-bool IsNoise(const ReferenceError& found, c10::ScalarType type) {
-  const double half_ulp = HalfUlp(type) > 0 ? HalfUlp(type) : 0x1p-24;
-  const double least = kRoundingOfReferences / half_ulp * std::sqrt(found.squared_error);
-  return std::sqrt(found.squared_reference) <= least;
+  return CompareWithReference(view(a, of_held), view(b, of_reference));
 }
 
 }  // namespace mpnanny::worker

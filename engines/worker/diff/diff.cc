@@ -32,8 +32,7 @@ Json Diff(const Program& program, const std::vector<Input>& inputs, const DiffOp
   const CastPolicy precision = CastPolicyOf(options.policy, low_type);
   Measured low = Measure(program, values, precision);
   say(0.7, "what FP32 cures");
-  Trials trials(program, values, precision, low.judge.calls(),
-                Trials::Clock::now() + kMostForTrials);
+  Trials trials(program, values, precision, *low.tape, Trials::Clock::now() + kMostForTrials);
   const Verdict verdict(full, low, trials, {options.rel_warn, options.rel_error});
   return AnswerOf(program, inputs, options, full, low, verdict, trials);
 }

@@ -6,12 +6,13 @@
 
 #include <ATen/core/TensorBody.h>
 
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "engines/worker/diff/judge.h"
+#include "engines/worker/diff/tape.h"
 #include "engines/worker/run/autocast.h"
 #include "numerics/reference_error.h"
 
@@ -29,7 +30,7 @@ struct Output {
 
 struct Measured {
   std::vector<Output> outputs;
-  Judge judge;
+  std::unique_ptr<Tape> tape = std::make_unique<Tape>();
   std::optional<StepFailed> raised;
   std::set<std::string> missing_kernels, not_followed;
   int operators = 0, in_low = 0;  // the latter: read or gave a value of less than 32 bits

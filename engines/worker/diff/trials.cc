@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <utility>
 
+#include "engines/judgement/comparison.h"
+#include "engines/judgement/thresholds.h"
 #include "engines/worker/diff/comparison.h"
 #include "engines/worker/run/start.h"
 #include "engines/worker/tensor_types.h"
@@ -17,134 +20,140 @@ namespace {
 
 constexpr int kMostLevels = 24;
 constexpr size_t kMostLines = 64;
-constexpr double kCured = 0.1;  // of the error that it had, at the most
 constexpr double kAlwaysCured = 0.25, kCuredOfInfinite = 0.05;
 
 // The error that a cure may leave.
 double BoundOf(double before) {
-  return std::isfinite(before) ? std::min(kCured * before, kAlwaysCured) : kCuredOfInfinite;
+  return std::isfinite(before) ? std::min(judgement::kCured * before, kAlwaysCured)
+                               : kCuredOfInfinite;
 }
 
 }  // namespace
 
 Trials::Trials(const Program& program, const std::vector<IValue>& inputs,
-               const CastPolicy& precision, const std::vector<CallRecord>& calls,
-               Clock::time_point until)
-    : program_(program), inputs_(inputs), precision_(precision), calls_(calls), until_(until) {
-  for (const CallRecord& each : calls) types_.push_back(each.types);
-}
+               const CastPolicy& precision, const Tape& tape, Clock::time_point until)
+    : program_(program), inputs_(inputs), precision_(precision), tape_(tape), until_(until) {}
 
 bool Trials::HasTime() {
   ran_out_ = ran_out_ || Clock::now() > until_;
   return !ran_out_;
 }
 
-std::optional<Cure> Trials::FindCure(const Finding& finding) {
-  if (!finding.reference.defined()) return std::nullopt;
+// Null where it is of no interest: it has no floating-point numbers.
+const Node* Trials::NodeOf(int call) const {
+  const int place = tape_.judge().calls()[call].place;
+  return place == judgement::kNone ? nullptr : &tape_.NodeOf(place);
+}
+
+std::optional<judgement::Cure> Trials::FindCure(int finding) {
+  const auto known = tape_.suspects().find(finding);
+  if (known == tape_.suspects().end()) return std::nullopt;
+  const Suspect& suspect = known->second;
   std::vector<c10::ScalarType> types = {c10::ScalarType::Float, c10::ScalarType::Double};
-  if (!finding.IsNarrow()) types = {c10::ScalarType::Double};
+  if (!suspect.narrow) types = {c10::ScalarType::Double};
   for (const c10::ScalarType type : types) {
     for (const double share : {0.25, 0.0}) {  // along the worst inputs; then along all
       if (!HasTime()) return std::nullopt;
-      if (auto cure = Search(finding, type, share)) return cure;
+      if (auto cure = Search(suspect, type, share)) return cure;
     }
   }
   return std::nullopt;
 }
 
-std::optional<Cure> Trials::Search(const Finding& finding, c10::ScalarType type, double share) {
-  const double bound = BoundOf(finding.first_error);
-  Kept kept{{finding.line}, type};
+std::optional<judgement::Cure> Trials::Search(const Suspect& suspect, c10::ScalarType type,
+                                              double share) {
+  const double bound = BoundOf(suspect.error);
+  const std::string own = LineOf(*NodeOf(suspect.call));
+  Kept kept{{own}, type};
   for (int level = 0; level < kMostLevels && HasTime(); ++level) {
-    const auto after = ErrorWith(finding, kept);
+    const auto after = ErrorWith(suspect, kept);
     if (after && *after <= bound) {
       double left = *after;
       for (const std::string& line : std::set<std::string>(kept.lines)) {
-        if (line == finding.line || !HasTime()) continue;
+        if (line == own || !HasTime()) continue;
         Kept fewer = kept;
         fewer.lines.erase(line);
-        const auto without = ErrorWith(finding, fewer);
+        const auto without = ErrorWith(suspect, fewer);
         if (!without || *without > bound) continue;
         kept = std::move(fewer);
         left = *without;
       }
-      return Described(finding, kept, left);
+      return Described(suspect, kept, left);
     }
-    const std::set<std::string> more = LinesAbove(finding, kept.lines, share);
+    const std::set<std::string> more = LinesAbove(suspect, kept.lines, share);
     if (more.empty() || kept.lines.size() + more.size() > kMostLines) return std::nullopt;
     kept.lines.insert(more.begin(), more.end());
   }
   return std::nullopt;
 }
 
-std::optional<double> Trials::ErrorWith(const Finding& finding, const Kept& kept) {
+std::optional<double> Trials::ErrorWith(const Suspect& suspect, const Kept& kept) {
   const at::NoGradGuard no_grad;
   try {
-    KeepRunner runner(precision_, kept, types_);
-    runner.StopAfter(finding.number);
+    KeepRunner runner(precision_, kept, tape_.types());
+    runner.StopAfter(suspect.call);
     Interpret(program_, StartOf(program_, inputs_, precision_), runner);
   } catch (const KeepRunner::Stopped& stopped) {
-    if (finding.output >= stopped.results.size()) return std::nullopt;
-    const auto found = Compare(stopped.results[finding.output], finding.reference);
+    if (suspect.index >= stopped.results.size()) return std::nullopt;
+    const auto found = Compare(stopped.results[suspect.index], suspect.reference);
     if (!found) return std::nullopt;
     if (found->nonfinite() > 0) return std::numeric_limits<double>::infinity();
-    if (finding.kind == FindingKind::kIntegers) {
-      return static_cast<double>(found->wrong_integers) /
-             static_cast<double>(std::max<int64_t>(1, found->numel));
+    if (suspect.kind == FindingKind::kIntegers) {
+      return static_cast<double>(found->wrong_integers) / static_cast<double>(found->numel);
     }
-    return ErrorOf(*found);
+    return judgement::ErrorOf(*found);
   } catch (const std::exception&) {
     // With these lines kept the model does not run: it asks for equal types.
   }
   return std::nullopt;
 }
 
-// The lines that made the inputs of `lines` up to the finding: those whose error is at least
+// The lines that made the inputs of `lines` up to the suspect: those whose error is at least
 // `share` of the largest.
-std::set<std::string> Trials::LinesAbove(const Finding& finding, const std::set<std::string>& lines,
+std::set<std::string> Trials::LinesAbove(const Suspect& suspect, const std::set<std::string>& lines,
                                          double share) const {
-  std::vector<const CallRecord*> producers;
+  const judgement::Calls& calls = tape_.judge().calls();
+  std::map<std::string, double> errors;  // of the lines
   double worst = 0;
-  std::vector<bool> seen(calls_.size(), false);
-  std::vector<int> open = {finding.number};
+  std::set<int> seen;
+  std::vector<int> open = {suspect.call};
   while (!open.empty()) {
     const int number = open.back();
     open.pop_back();
-    if (number <= 0 || static_cast<size_t>(number) >= calls_.size() ||
-        seen[static_cast<size_t>(number)])
-      continue;
-    seen[static_cast<size_t>(number)] = true;
-    for (const int producer : calls_[static_cast<size_t>(number)].producers) {
-      const CallRecord& before = calls_[static_cast<size_t>(producer)];
-      if (lines.contains(before.line)) {
+    if (!seen.insert(number).second) continue;
+    for (const judgement::KnownInput& each : calls[number].inputs) {
+      const int producer = each.before.producer;
+      if (producer == judgement::kNone) continue;
+      const std::string line = LineOf(*NodeOf(producer));
+      if (lines.contains(line)) {
         open.push_back(producer);  // of the chain that is kept already
-      } else if (!before.line.empty()) {
-        producers.push_back(&before);
-        worst = std::max(worst, before.error);
+        continue;
       }
+      const double error = calls[producer].worst;
+      errors[line] = std::max(errors[line], error);
+      worst = std::max(worst, error);
     }
   }
   std::set<std::string> found;
-  for (const CallRecord* each : producers) {
-    if (each->error >= share * worst || !std::isfinite(each->error)) found.insert(each->line);
+  for (const auto& [line, error] : errors) {
+    if (error >= share * worst || !std::isfinite(error)) found.insert(line);
   }
   return found;
 }
 
-Cure Trials::Described(const Finding& finding, const Kept& kept, double after) const {
-  Cure cure;
-  cure.type = kept.type;
-  cure.error_before = finding.first_error;
+judgement::Cure Trials::Described(const Suspect& suspect, const Kept& kept, double after) const {
+  judgement::Cure cure;
+  cure.what = NameOf(kept.type);
+  cure.error_before = suspect.error;
   cure.error_after = after;
   const auto add = [](std::vector<std::string>& list, const std::string& word) {
     if (std::find(list.begin(), list.end(), word) == list.end()) list.push_back(word);
   };
-  for (int number = 1; number <= finding.number && static_cast<size_t>(number) < calls_.size();
-       ++number) {
-    const CallRecord& each = calls_[static_cast<size_t>(number)];
-    if (!kept.lines.contains(each.line)) continue;
-    add(cure.lines, each.line);
-    add(cure.operators, each.op);
+  for (int number = 1; number <= suspect.call; ++number) {
+    const Node* const node = NodeOf(number);
+    if (node == nullptr || !kept.lines.contains(LineOf(*node))) continue;
+    add(cure.lines, LineOf(*node));
+    add(cure.operators, node->site.op);
   }
   return cure;
 }

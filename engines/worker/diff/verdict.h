@@ -25,12 +25,12 @@ class Verdict {
   std::string Word() const;
   // Findings that make a verdict, the worst first. What FP32 has as well is none of the low
   // precision's.
-  const std::vector<const Finding*>& bad() const { return bad_; }
+  const std::vector<int>& bad() const { return bad_; }
   // Findings of the run in FP32.
-  const std::vector<const Finding*>& ill_conditioned() const { return ill_; }
-  // The operator that makes the largest error of the whole numbers that `root` changes; null: none.
-  const Finding* Grown(const Finding& root) const;
-  const Finding* Undefined() const;
+  const std::vector<int>& ill_conditioned() const { return ill_; }
+  // The operator that makes the largest error of the whole numbers that finding `root` changes.
+  std::optional<int> Grown(int root) const;
+  std::optional<int> Undefined() const;
   const Decision* Decided() const;
   // An error of an output that is spread over many operators.
   bool IsSpread() const;
@@ -41,15 +41,17 @@ class Verdict {
 
  private:
   void FindGrown(Trials& trials);
-  bool IsShared(const Finding& finding) const;
+  bool Cure(int finding, Trials& trials);  // whether it has one
+  bool IsShared(const judgement::Finding& finding) const;
   bool OutputsDiffer() const;
   double Worst() const;
 
   const Measured& full_;
   Measured& low_;
   Limits limits_;
-  std::vector<const Finding*> bad_, ill_;
-  std::map<const Finding*, const Finding*> grown_;  // by their root
+  const judgement::Findings& found_;  // those of `low_`
+  std::vector<int> bad_, ill_;
+  std::map<int, int> grown_;  // by their root
 };
 
 }  // namespace mpnanny::worker

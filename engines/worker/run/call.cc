@@ -35,6 +35,8 @@ SchemaFacts Find(const c10::FunctionSchema& schema) {
                   std::any_of(schema.returns().begin(), schema.returns().end(),
                               [](const auto& each) { return each.alias_info() != nullptr; });
   const std::string& name = schema.name();
+  const bool overwrites = name == "aten::copy_" || name == "aten::fill_" || name == "aten::zero_";
+  facts.changes = !facts.written.empty() && name.ends_with("_") && !overwrites;
   facts.is_unwritten = name.starts_with("aten::empty") || name.starts_with("aten::new_empty");
   facts.decides = name == "aten::sign" || name == "aten::sgn";
   return facts;

@@ -16,6 +16,7 @@ namespace mpnanny::worker {
 // What is known of an operator from its schema.
 struct SchemaFacts {
   std::vector<size_t> written;  // arguments that it writes
+  bool changes = false;         // what it writes there comes of what was there, as in add_
   bool is_view = false;         // gives another look at the memory of an argument
   bool is_unwritten = false;    // gives memory that nobody has written yet (empty)
   bool decides = false;  // takes the side of 0 that a value is on: that of the held one counts

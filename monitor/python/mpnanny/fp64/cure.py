@@ -113,7 +113,7 @@ class Recomputation:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Suspect:
     """What is to be right: result `index` of `node`, held as `dtype`, was to be `reference`.
     `error_of`: how wrong the results were of an operator of this step, by its number.
     """
@@ -137,18 +137,18 @@ def _error_of(result: torch.Tensor, reference: torch.Tensor, kind: str) -> float
     return found.error
 
 
-def find_cure(case: Case, before: float, narrow: bool, deadline: float) -> Cure | str:
+def find_cure(suspect: Suspect, before: float, narrow: bool, deadline: float) -> Cure | str:
     """What makes the error `before` small; a text where nothing does. `narrow`: the error came in
     with 16 bits, so that FP32 may be enough. `deadline`: of time.perf_counter().
     """
     bound = min(CURED * before, 0.25) if math.isfinite(before) else 0.05
     single = (torch.float32,) if narrow else ()
-    targets = dict.fromkeys((*single, _target(case.node, case.dtype), torch.float64))
+    targets = dict.fromkeys((*single, _target(suspect.node, suspect.dtype), torch.float64))
     for target in targets:
         for share in (0.25, 0.0):  # along the worst inputs; then along all
             if time.perf_counter() > deadline:
                 return "not found in the time that there was"
-            found = _search(case, target, bound, share, deadline)
+            found = _search(suspect, target, bound, share, deadline)
             if found is not None:
                 nodes, after = found
                 return _cure(nodes, target, before, after)
@@ -156,21 +156,21 @@ def find_cure(case: Case, before: float, narrow: bool, deadline: float) -> Cure 
 
 
 def _search(
-    case: Case, target: torch.dtype, bound: float, share: float, deadline: float
+    suspect: Suspect, target: torch.dtype, bound: float, share: float, deadline: float
 ) -> tuple[dict[int, Node], float] | None:
-    level = [case.node]
-    nodes = {case.node.number: case.node}
+    level = [suspect.node]
+    nodes = {suspect.node.number: suspect.node}
     disabled: Any = getattr(torch._C, "_DisableAutocast", None)
     for _ in range(MOST_LEVELS):
         if time.perf_counter() > deadline:
             return None
         with torch.no_grad(), disabled():
-            results = Recomputation(set(nodes), target).of(case.node)
-        if results is not None and case.index < len(results):
-            after = _error_of(results[case.index], case.reference, case.kind)
+            results = Recomputation(set(nodes), target).of(suspect.node)
+        if results is not None and suspect.index < len(results):
+            after = _error_of(results[suspect.index], suspect.reference, suspect.kind)
             if after <= bound:
-                return _needed(case, target, nodes, after, bound, deadline)
-        level = _above(level, nodes, case.error_of, share)
+                return _needed(suspect, target, nodes, after, bound, deadline)
+        level = _above(level, nodes, suspect.error_of, share)
         if not level or len(nodes) > MOST_NODES:
             return None
         nodes.update((each.number, each) for each in level)
@@ -178,7 +178,7 @@ def _search(
 
 
 def _needed(
-    case: Case,
+    suspect: Suspect,
     target: torch.dtype,
     nodes: dict[int, Node],
     after: float,
@@ -190,15 +190,15 @@ def _needed(
     """
     lines = dict.fromkeys(nodes[number].site.source for number in sorted(nodes))
     for line in lines:
-        if line == case.node.site.source or time.perf_counter() > deadline:
+        if line == suspect.node.site.source or time.perf_counter() > deadline:
             continue
         fewer = {number: each for number, each in nodes.items() if each.site.source != line}
         disabled: Any = getattr(torch._C, "_DisableAutocast", None)
         with torch.no_grad(), disabled():
-            results = Recomputation(set(fewer), target).of(case.node)
-        if results is None or case.index >= len(results):
+            results = Recomputation(set(fewer), target).of(suspect.node)
+        if results is None or suspect.index >= len(results):
             continue
-        error = _error_of(results[case.index], case.reference, case.kind)
+        error = _error_of(results[suspect.index], suspect.reference, suspect.kind)
         if error <= bound:
             nodes, after = fewer, error
     return nodes, after

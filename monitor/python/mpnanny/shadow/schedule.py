@@ -1,6 +1,6 @@
 """Which steps are shadowed.
 
-"auto": the first two steps, then steps at growing distances, the first steps after an ERROR, one
+"auto": steps 0, 1 and 4, then steps at growing distances, the first steps after an ERROR, one
 when something drifts, the first evaluations, and the last steps before them, with which an epoch
 ends. It measures what its steps cost beyond plain ones and waits until the whole is below SHARE of
 the run; SECONDS are free, because a run of minutes has no use for a monitor that waits for them.

@@ -84,7 +84,7 @@ class ShadowStep:
         for output in floats(outputs):
             entry = self.mode.references.entry(output)
             if entry is not None:
-                self.mode.tape.judge.output(entry.memory)
+                self.mode.tape.judge.output(entry.memory, "", NONE)
 
     def reach_gradients(self, gradients: Iterable[tuple[str, torch.Tensor | None]]) -> None:
         """Gradients of a backward pass that was run again."""

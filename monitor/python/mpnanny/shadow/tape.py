@@ -16,7 +16,7 @@ import torch
 from .. import _core
 from ..fp64.call import Call, Result
 from ..fp64.comparison import Comparison, as_read, on_device
-from ..fp64.cure import Case, find_cure
+from ..fp64.cure import Suspect, find_cure
 from ..fp64.entering import decides
 from ..fp64.findings import Finding, findings_of
 from ..fp64.history import Layout, is_float
@@ -289,11 +289,11 @@ class _Evidence(Result):
         if not is_float(reference):
             reference = reference.to(torch.float64)  # indices
         dtype = self.held.dtype
-        case = Case(self.call.node, self.index, reference, kind, dtype, tape.judge.worst)
+        suspect = Suspect(self.call.node, self.index, reference, kind, dtype, tape.judge.worst)
         began = time.perf_counter()
         deadline = began + max(0.0, MOST_CURE_SECONDS - tape.cure_seconds)
         try:
-            found = find_cure(case, before, narrow, deadline)
+            found = find_cure(suspect, before, narrow, deadline)
         except Exception as error:
             found = f"not tried: {type(error).__name__}"
         tape.cure_seconds += time.perf_counter() - began
