@@ -40,7 +40,7 @@ ReferenceError Sizes(double size, double error) {
 
 TEST(ConsequencesGradients, ATenthOfAllGradientsIsReached) {
   for (const auto& [error, reached] :
-       std::vector<std::pair<double, bool>>{{0.49, false}, {0.5, false}, {0.51, true}}) {
+       std::vector<std::pair<double, bool>>{{0.499, false}, {0.5, false}, {0.501, true}}) {
     JudgedStep step;
     const int origin = step.Spoil(1, Off(0.9), Phase::kBackward);
     // Of size 5 together.
@@ -60,9 +60,11 @@ TEST(ConsequencesGradients, AllOfOneThatIsNotTinyBesideTheOthersIsReached) {
     double scale = 1;
   } const rows[] = {
       // The mean size is 1 but for this one's part.
-      {0.2, 0.199, false},      {0.25, 0.25, true},         {0.2, 0.201, true},
-      {0.09, 0.09, false},      {0.11, 0.11, true},         {0.09, 0.09, false, 1024},
-      {0.11, 0.11, true, 1024}, {0.09, 0.09, false, 0.125}, {0.11, 0.11, true, 0.125},
+      {0.2, 0.199, false},     {0.25, 0.25, true},
+      {0.2, 0.201, true},      {0.099, 0.099, false},
+      {0.1, 0.1, true},        {0.099, 0.099, false, 1024},
+      {0.1, 0.1, true, 1024},  {0.099, 0.099, false, 0.125},
+      {0.1, 0.1, true, 0.125},
   };
   for (const auto& row : rows) {
     JudgedStep step;
@@ -173,8 +175,8 @@ TEST(ConsequencesGradients, AStepThatIsLeftOutCountsBelowTheScalesThatAreSearche
     ReferenceError made;
     bool reached;
   } const rows[] = {
-      {{}, OutOfRange(1), true},    {15.0, OutOfRange(1), true}, {16.0, OutOfRange(1), true},
-      {17.0, OutOfRange(1), false}, {17.0, NanInBoth(1), true},
+      {{}, OutOfRange(1), true},    {15.9, OutOfRange(1), true}, {16.0, OutOfRange(1), true},
+      {16.1, OutOfRange(1), false}, {16.1, NanInBoth(1), true},
   };
   for (const auto& row : rows) {
     JudgedStep step;
@@ -207,7 +209,7 @@ TEST(ConsequencesGradients, WhatIsNotFiniteByItselfReachesAStepThatIsLeftOutAtAS
     std::optional<double> skipped_at;
     bool alone, reached;
   } const rows[] = {
-      {16.0, true, true}, {17.0, true, false}, {16.0, false, false}, {{}, true, false}};
+      {16.0, true, true}, {16.1, true, false}, {16.0, false, false}, {{}, true, false}};
   for (const auto& row : rows) {
     JudgedStep step;
     const int origin = step.Spoil(1, OutOfRange(1), Phase::kBackward);

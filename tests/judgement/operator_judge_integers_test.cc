@@ -78,6 +78,7 @@ int SpoilIds(JudgedStep& step, int64_t memory, int64_t wrong) {
 
 TEST(OperatorJudgeIntegers, AnIdThatIsOffByOneIsASmallErrorThatGoesOn) {
   JudgedStep step;
+  step.Spoil(8, Off(0.3));
   const int ids = SpoilIds(step, 1, 10);
   step.Makes(step.Run(step.At("aten.mul.Tensor", 12), {step.Made(1)}), 2, Off(1e-6));
   EXPECT_EQ(step.judge.MemoryOf(2).origin, ids);
@@ -86,12 +87,14 @@ TEST(OperatorJudgeIntegers, AnIdThatIsOffByOneIsASmallErrorThatGoesOn) {
   // More whole numbers made of it are no second finding.
   step.Makes(step.Run(step.At("aten.mul.Tensor", 14), {step.Made(1)}), 4, Whole(900));
   EXPECT_EQ(step.judge.MemoryOf(4).origin, ids);
-  EXPECT_EQ(step.size(), 1u);
+  EXPECT_EQ(step.size(), 2u);
   // A small error of another kind does not go on.
   JudgedStep other;
   other.Spoil(1, Off(0.3));
   other.Makes(other.Run(other.At("aten.mul.Tensor", 12), {other.Made(1)}), 2, Off(1e-6));
   EXPECT_EQ(other.judge.MemoryOf(2).origin, kNone);
+  other.Makes(other.Run(other.At("aten.floor.default", 13), {other.Made(1)}), 3, Whole(10));
+  EXPECT_EQ(other.judge.MemoryOf(3).origin, kNone);
 }
 
 TEST(OperatorJudgeIntegers, OfWholeNumbersTheOnesMostOfWhichAreOthersGoOn) {

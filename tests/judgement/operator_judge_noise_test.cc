@@ -110,7 +110,7 @@ TEST(OperatorJudgeNoise, ATinyErrorOfNoiseIsNotEvenAskedAbout) {
   const int call = step.Run(step.At("aten.sub.Tensor", 12), {step.Of(9, Sized(1, 0))});
   step.Makes(call, 1, Sized(0x1p-46, 0.02 * 0x1p-46));
   EXPECT_FALSE(step.judge.MemoryOf(1).noise);
-  step.Makes(call, 1, Sized(0x1p-46, 0.021 * 0x1p-46));
+  step.Makes(call, 1, Sized(0x1p-46, 0.0201 * 0x1p-46));
   EXPECT_TRUE(step.judge.MemoryOf(1).noise);
 }
 
@@ -193,6 +193,13 @@ TEST(OperatorJudgeNoise, WhatIsMadeOfNoiseIsNoiseIfItDependsOnIt) {
   JudgedStep step;
   step.Makes(step.Run(step.At("aten.mul.Tensor", 12), {step.Of(9, Off(0))}), 2, Off(0.3));
   EXPECT_TRUE(step.evidence.noise_asked.empty());
+}
+
+TEST(OperatorJudgeNoise, WhatIsNotFiniteIsNoNoise) {
+  JudgedStep step;
+  MakeNoise(step);
+  step.Makes(step.Run(step.At("aten.exp_.default", 12), {step.Made(1)}), 1, OutOfRange(1));
+  EXPECT_FALSE(step.judge.MemoryOf(1).noise);
 }
 
 TEST(OperatorJudgeNoise, OfAListAllNoiseIsLeftOutWhereTheTensorsOwnIsNoise) {

@@ -205,6 +205,16 @@ TEST(OperatorJudgeNotFinite, TheInfinityOfAMaskIsMeantSoAndOneAboveZeroIsNot) {
   }
 }
 
+TEST(OperatorJudgeNotFinite, WhatCannotBeReadIsBlamedForNothing) {
+  JudgedStep step;
+  Input unknown;
+  unknown.memory = 8;
+  step.Makes(step.Run(step.At("aten.add.Tensor", 12), {unknown, step.Of(9, NanInBoth(7))}), 2,
+             NanInBoth(50));
+  ASSERT_EQ(step.size(), 1u);
+  EXPECT_EQ(step[0].share, 0.07);
+}
+
 TEST(OperatorJudgeNotFinite, MemoryThatAnOperatorHasMadeWasNotThereBeforeUnlessUnwritten) {
   for (const bool unwritten : {true, false}) {
     JudgedStep step;
