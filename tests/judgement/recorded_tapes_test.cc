@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 const fs::path kTapes = fs::path(MPNANNY_SOURCE_DIR) / "tests/judgement/tapes";
 
-std::string Read(const fs::path& file) {
+std::string ContentsOf(const fs::path& file) {
   std::ostringstream text;
   text << std::ifstream(file).rdbuf();
   return text.str();
@@ -63,7 +63,7 @@ std::string Found(const fs::path& folder) {
   std::string text;
   LostChanges run;
   for (const fs::path& file : Sorted(folder, ".tape")) {
-    const auto tape = ReadTape(Read(file));
+    const auto tape = ReadTape(ContentsOf(file));
     EXPECT_TRUE(tape) << file << (tape ? "" : tape.error().Text());
     if (!tape) continue;
     const Replay replay(*tape, run);
@@ -81,7 +81,7 @@ TEST(RecordedTapes, YieldWhatWasFoundOnThem) {
     const std::string found = Found(each.path());
     const fs::path expected = each.path() / "found.txt";
     if (std::getenv("UPDATE_TAPES") != nullptr) std::ofstream(expected) << found;
-    EXPECT_EQ(found, Read(expected)) << each.path().filename();
+    EXPECT_EQ(found, ContentsOf(expected)) << each.path().filename();
     tapes += static_cast<int>(Sorted(each.path(), ".tape").size());
     healthy += found.find("WARNING") == std::string::npos &&
                        found.find("ERROR") == std::string::npos
