@@ -151,12 +151,9 @@ bool OperatorJudge::IsNoise(const Subject& result, const KnownInput* carried, do
     return true;
   }
   if (Cancels(result, rounding)) return true;
-  std::vector<int> noise;
-  for (const KnownInput* each : result.sources) {
-    if (each->before.noise) noise.push_back(IndexOf(result, *each));
-  }
-  if (!noise.empty()) {
-    noise.clear();
+  if (std::any_of(result.sources.begin(), result.sources.end(),
+                  [](const KnownInput* each) { return each->before.noise; })) {
+    std::vector<int> noise;
     for (const KnownInput& each : result.call.inputs) {
       if (each.before.noise && each.row.read) noise.push_back(IndexOf(result, each));
     }

@@ -25,6 +25,13 @@ HALF_ULP = {
 }
 
 
+def least_of_noise(dtype: torch.dtype, rounding: float) -> float:
+    """The part of its error below which a reference is its own rounding (LeastOfNoise in
+    engines/judgement/comparison.h). `rounding`: of products in FP32.
+    """
+    return max(OF_FP64 / HALF_ULP.get(dtype, 2.0**-24), rounding)
+
+
 class Comparison(NamedTuple):
     """numerics/reference_error.h: ReferenceError."""
 
@@ -70,8 +77,7 @@ class Comparison(NamedTuple):
         terms, so the terms follow from it, and with them what FP64 makes of an exact 0. `rounding`:
         of products in FP32 (Entry).
         """
-        of_fp64 = OF_FP64 / HALF_ULP.get(dtype, 2.0**-24)
-        least = max(of_fp64, rounding) * self.squared_error**0.5
+        least = least_of_noise(dtype, rounding) * self.squared_error**0.5
         return bool(self.squared_reference**0.5 <= least)
 
 

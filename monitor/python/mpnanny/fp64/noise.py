@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .call import Input, Result, tensors_of
-from .comparison import HALF_ULP, Comparison
+from .comparison import Comparison, least_of_noise
 from .dependencies import Cut
 from .history import Held, Node
 from .references import Entry, References
@@ -138,4 +138,4 @@ def _is_noise(
 
 def _least(dtype: torch.dtype, rounding: float) -> float:
     """The part of its error that a single element's reference is at least, if it is not 0."""
-    return SINGLE * max(OF_FP64 / HALF_ULP.get(dtype, 2.0**-24), rounding)
+    return SINGLE * least_of_noise(dtype, rounding)
