@@ -24,4 +24,15 @@ bool IsNoise(const ReferenceError& found, Element type, double rounding) {
   return std::sqrt(found.squared_reference) <= least;
 }
 
+ReferenceError Exact(const ReferenceError& found) {
+  ReferenceError exact;
+  exact.numel = found.numel;
+  exact.nonzero = found.nonzero;
+  exact.integers = found.integers;
+  exact.squared_reference = found.squared_reference;
+  exact.max_reference = found.max_reference;
+  exact.max_held = found.max_held;
+  return exact;
+}
+
 }  // namespace mpnanny::judgement

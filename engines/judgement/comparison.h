@@ -22,6 +22,9 @@ bool IsNoise(const ReferenceError& found, Element type, double rounding);
 // The part of its error below which a reference is its own rounding.
 double LeastOfNoise(Element type, double rounding);
 
+// The figures that follow where what is held becomes the reference.
+ReferenceError Exact(const ReferenceError& found);
+
 }  // namespace mpnanny::judgement
 
 #endif  // MPNANNY_ENGINES_JUDGEMENT_COMPARISON_H_

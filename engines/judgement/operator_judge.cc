@@ -79,6 +79,7 @@ bool OperatorJudge::Take(const Result& row, Evidence& evidence) {
     memory.error = 0;
     memory.noise = false;
     memory.origin = kNone;
+    if (row.slot != kNone) slots_.Put(row.slot, Exact(found));
     NoneBecause(Why::kRestarts);
     return true;
   }

@@ -142,11 +142,7 @@ void DeallocJudge(PyObject* object) {
   Free(object);
 }
 
-int PutFigures(PyObject* object, const ReferenceError& found) {
-  const int slot = reinterpret_cast<JudgeObject*>(object)->slots++;
-  Take(object, judgement::Figures{slot, found});
-  return slot;
-}
+int NextSlot(PyObject* object) { return reinterpret_cast<JudgeObject*>(object)->slots++; }
 
 PyObject* CompareTensors(PyObject* object, PyObject* args) {
   PyObject *held = nullptr, *reference = nullptr;
@@ -158,15 +154,24 @@ PyObject* CompareTensors(PyObject* object, PyObject* args) {
     found = CompareWithReference(list->views()[0], list->views()[1]);
   }
   if (found.numel == 0) return PyLong_FromLong(kNone);
-  return PyLong_FromLong(PutFigures(object, found));
+  const int slot = NextSlot(object);
+  Take(object, judgement::Figures{slot, found});
+  return PyLong_FromLong(slot);
 }
 
+PyObject* Reserve(PyObject* object, PyObject*) { return PyLong_FromLong(NextSlot(object)); }
+
 PyObject* Put(PyObject* object, PyObject* args) {
-  ReferenceError found;
+  judgement::Figures row;
   RowReader reader(args);
-  judgement::Fields(found, reader);
+  judgement::Fields(row, reader);
   if (!reader.IsDone()) return nullptr;
-  return PyLong_FromLong(PutFigures(object, found));
+  if (row.slot < 0 || row.slot >= reinterpret_cast<JudgeObject*>(object)->slots) {
+    PyErr_SetString(PyExc_ValueError, "no such slot");
+    return nullptr;
+  }
+  Take(object, row);
+  Py_RETURN_NONE;
 }
 
 PyObject* FiguresIn(PyObject* object, PyObject* slot) {
@@ -338,7 +343,9 @@ PyObject* IsSmallLoss(PyObject* object, void*) {
 PyMethodDef kJudgeMethods[] = {
     {"compare", Method<&CompareTensors>(), METH_VARARGS,
      "compare(held, reference) -> the slot of the figures, -1 where they cannot be read"},
-    {"put", Method<&Put>(), METH_VARARGS, "put(*figures) -> their slot"},
+    {"reserve", Method<&Reserve>(), METH_NOARGS,
+     "reserve() -> the slot of figures that come later"},
+    {"put", Method<&Put>(), METH_VARARGS, "put(slot, *figures) of a slot that was reserved"},
     {"figures", Method<&FiguresIn>(), METH_O,
      "figures(slot) -> the fields of ReferenceError | None"},
     {"place", Method<&AddPlace>(), METH_VARARGS,

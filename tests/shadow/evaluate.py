@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 MPNANNY = pathlib.Path(__file__).parents[2] / "build/release/bin/mpnanny"
+AS_DEVICE = pathlib.Path(__file__).parent / "as_device.py"
 SEVERITIES = ("ERROR", "WARNING", "INFO")
 LOOKED_AT = 2  # findings that a reader can be asked to look at
 AT_ONCE = 2
@@ -244,6 +245,7 @@ def main() -> None:
     parser.add_argument("--package", type=pathlib.Path, help="folder that holds the monitor")
     parser.add_argument("--only", default="", help="programs whose names hold this")
     parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--device", action="store_true", help="tensors are taken for a device's")
     options = parser.parse_args()
     command = [str(options.program), "run", "--quiet"]
     if options.package:
@@ -254,7 +256,8 @@ def main() -> None:
         judged = results[folder.name] = []
         chosen = programs(folder)
         chosen = {path: label for path, label in chosen.items() if options.only in path.stem}
-        for each in evaluate(chosen, command):
+        python = [sys.executable, *([str(AS_DEVICE)] if options.device else [])]
+        for each in evaluate(chosen, command, python):
             judged.append(each)
             print("  " + line(each), flush=True)
         print(f"  {totals(judged)}\n", flush=True)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from finds import inputs
 from mpnanny import _core
-from mpnanny.shadow.format_values import format_values
+from mpnanny.shadow.format_values import FormatValues
 from torch import nn
 
 FIELDS = (
@@ -21,7 +21,7 @@ LIMITS = {torch.float8_e4m3fn: 448.0, torch.float8_e5m2: 57344.0}
 
 
 def format_errors(tensor: torch.Tensor) -> FormatErrors:
-    return FormatErrors(*_core.format_errors(format_values(tensor)))
+    return FormatErrors(*_core.format_errors(FormatValues().of(tensor)))
 
 
 def relative(values: torch.Tensor, held: torch.Tensor) -> float:

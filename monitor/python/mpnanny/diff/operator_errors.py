@@ -128,6 +128,7 @@ class OperatorErrors(StepMode):
 
     def _see_findings(self, args: Any, kwargs: Any) -> None:
         """The operator that has just run is one of which something was found."""
+        self._shadow.tape.settle()
         count, newest = self._shadow.tape.judge.found()
         if count > self._seen:
             inputs = [each for each in floats((args, kwargs)) if each.dim()]

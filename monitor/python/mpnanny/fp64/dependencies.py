@@ -9,19 +9,21 @@ dictionary look-ups. A memory is a storage's _cdata, as in references.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from ..model.functional import plain
 from .call import Call, tensors_of
+from .comparison import Comparison, on_host
 from .history import is_float
 from .operators import SKIP, VIEW, Operator
 from .places import Site
-from .references import widened
+from .references import NONE, widened
 
 MOST_CUTS = 10_000
 
@@ -44,16 +46,47 @@ def memory_of(tensor: torch.Tensor) -> int:
 
 
 def is_zero(tensor: torch.Tensor) -> bool:
-    """Whether every element is 0. A sparse gradient is not looked at: it is not."""
+    """Whether every element is 0. A sparse gradient is not looked at: it is not. Waits for a
+    device.
+    """
     if tensor.layout is not torch.strided or not tensor.numel():
         return False
     return not bool(tensor.detach().any().item())
 
 
+def are_zero(tensors: Sequence[torch.Tensor]) -> list[bool]:
+    """As is_zero() of each; waits for a device once."""
+    there = [each for each in tensors if is_float(each) and each.numel() and not on_host(each)]
+    if not there:
+        return [is_zero(each) for each in tensors]
+    norms = torch._foreach_norm([each.detach() for each in there], math.inf)
+    sizes = torch.stack([each.to(torch.float64) for each in norms]).tolist()
+    known = {id(each): size == 0 for each, size in zip(there, sizes, strict=True)}
+    return [known[id(each)] if id(each) in known else is_zero(each) for each in tensors]
+
+
+class Compared(Protocol):
+    """The figures of what a step has compared, which may come later (shadow/tape.py)."""
+
+    def figures(self, slot: int) -> Comparison | None: ...
+    def write(self, row: Callable[..., Any], *fields: Any) -> None: ...
+    def settle(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Value:
+    """A tensor of the backward pass, as an operator has read or made it."""
+
+    memory: int
+    slot: int  # of its comparison with its reference
+    tensor: torch.Tensor | None  # where it was not compared and lies on the host
+
+
 class Dependencies:
     """Of one step. `saw()` is called after each operator, inside of the dispatch mode."""
 
-    def __init__(self) -> None:
+    def __init__(self, compared: Compared) -> None:
+        self._compared = compared
         self.restart()
 
     def restart(self) -> None:
@@ -118,11 +151,15 @@ class Dependencies:
 
     def zero_of(self, gradient: torch.Tensor) -> Cut | None:
         """The operator that made a gradient 0 everywhere out of values that are not."""
+        self._compared.settle()
         return next(iter(self._zeros.get(memory_of(gradient), ())), None)
 
     def is_old(self, gradient: torch.Tensor) -> bool:
         """Whether a backward pass has added to what an optimizer has used already."""
         memory = memory_of(gradient)
+        if memory not in self._old:
+            return False
+        self._compared.settle()
         return memory in self._old and memory in self._added
 
     # --- operators ---
@@ -135,10 +172,13 @@ class Dependencies:
         args: Any,
         kwargs: dict[str, Any],
         result: Any,
+        slot_of: Callable[[torch.Tensor], int],
     ) -> None:
-        """`site`: None for what makes no values. `backward`: autograd runs it."""
+        """`site`: None for what makes no values. `backward`: autograd runs it. `slot_of`: where the
+        comparison of a tensor of the operator is, NONE.
+        """
         inputs = list(tensors_of(list(args))) + list(tensors_of(list(kwargs.values())))
-        written = list(self._written(operator, args, kwargs))
+        written = list(tensors_of(list(operator.written_values(args, kwargs))))
         read = {memory_of(each) for each in inputs}
         fresh = [each for each in tensors_of(result) if memory_of(each) not in read]
         for each in fresh:
@@ -149,11 +189,11 @@ class Dependencies:
             for memory in read & self._watched:
                 self.used.setdefault(memory, site)
         for each in written:
-            self._wrote(operator, each, backward)
+            self._wrote(operator, each, backward, slot_of)
         if backward:
             if operator.kind is not VIEW:
                 nothing = any(type(each) is float and each == 0 for each in args)
-                self._gradients(site, inputs, fresh, written, nothing and len(inputs) == 1)
+                self._gradients(site, inputs, fresh, written, nothing and len(inputs) == 1, slot_of)
             return
         if operator.kind is VIEW:
             if operator.schema_name == "aten::detach" and inputs and inputs[0].requires_grad:
@@ -174,14 +214,6 @@ class Dependencies:
                 self._dark.discard(memory)
             else:
                 self._dark.add(memory)
-
-    @staticmethod
-    def _written(operator: Operator, args: Any, kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
-        for at in operator.written:
-            if at < len(args):
-                yield from tensors_of(args[at])
-        for name in operator.written_names:
-            yield from tensors_of(kwargs.get(name))
 
     def _forget(self, memory: int) -> None:
         """It is new: what was known belonged to another one."""
@@ -241,15 +273,48 @@ class Dependencies:
 
     # --- gradients ---
 
-    def _wrote(self, operator: Operator, tensor: torch.Tensor, backward: bool) -> None:
+    def _wrote(
+        self,
+        operator: Operator,
+        tensor: torch.Tensor,
+        backward: bool,
+        slot_of: Callable[[torch.Tensor], int],
+    ) -> None:
         memory = memory_of(tensor)
         if memory in self._old:
-            if operator.overwrites or is_zero(tensor):  # zeroed, or a buffer that is used again
-                self._old.pop(memory)
-            elif backward:
-                self._added.add(memory)
+            if operator.overwrites:
+                self._compared.write(self._old.pop, memory, None)
+            else:
+                self._compared.write(self._added_to, self._value(tensor, slot_of), backward)
         if memory in self._bit_of and not backward:
             self.moved.add(memory)
+
+    def _added_to(self, value: _Value, backward: bool) -> None:
+        """A gradient that was used was changed: zeroed, or used as a buffer again."""
+        if self._is_zero(value):
+            self._old.pop(value.memory, None)
+        elif backward:
+            self._added.add(value.memory)
+
+    @staticmethod
+    def _value(tensor: torch.Tensor, slot_of: Callable[[torch.Tensor], int]) -> _Value:
+        slot = slot_of(tensor) if is_float(tensor) else NONE
+        here = is_float(tensor) and slot == NONE and on_host(tensor)
+        return _Value(memory_of(tensor), slot, tensor if here else None)
+
+    def _is_zero(self, value: _Value) -> bool:
+        found = None if value.slot == NONE else self._compared.figures(value.slot)
+        if found is None:
+            return value.tensor is not None and is_zero(value.tensor)
+        return found.max_held == 0 and not found.bad
+
+    def _largest(self, value: _Value) -> float:
+        found = None if value.slot == NONE else self._compared.figures(value.slot)
+        if found is not None:
+            return found.max_held
+        if value.tensor is None or not value.tensor.numel():
+            return 0.0
+        return float(widened(value.tensor).abs().max())
 
     def _gradients(
         self,
@@ -258,39 +323,43 @@ class Dependencies:
         fresh: list[torch.Tensor],
         written: list[torch.Tensor],
         weighted: bool,
+        slot_of: Callable[[torch.Tensor], int],
     ) -> None:
         """An operator of the backward pass: does it make zeros of what is not 0? `weighted`: its
         other argument is the number 0, as the weight of a loss that comes in later.
         """
         floats = [each for each in inputs if is_float(each)]
         floats = [each for each in floats if each.dim()] or floats  # beside them a constant 0
+        # Made of the gradient alone: of no mask, no value of the forward pass.
+        alone = len({memory_of(one) for one in inputs}) == 1
+        read = [self._value(one, slot_of) for one in floats]
         for each in (*fresh, *written):
-            memory = memory_of(each)
-            if not is_float(each) or not is_zero(each):
-                self._zeros.pop(memory, None)
-                continue
-            known = [self._zeros[m] for m in map(memory_of, floats) if m in self._zeros]
-            if known:
-                self._zeros[memory] = tuple(cut for cuts in known for cut in cuts)[:1]
-            elif weighted or any(is_zero(one) for one in floats) or not floats:
-                self._zeros[memory] = ()  # of a state that is 0, which may change
-            else:
-                # Made of the gradient alone: of no mask, no value of the forward pass.
-                always = len({memory_of(one) for one in inputs}) == 1
-                sizes = (float(widened(one).abs().max()) for one in floats if one.numel())
-                largest = max(sizes, default=0.0)
-                self._zeros[memory] = (Cut(site, 0, False, always=always, largest=largest),)
+            made = self._value(each, slot_of)
+            self._compared.write(self._made, site, made, read, alone, weighted)
+
+    def _made(
+        self, site: Site, made: _Value, inputs: list[_Value], alone: bool, weighted: bool
+    ) -> None:
+        if not self._is_zero(made):
+            self._zeros.pop(made.memory, None)
+            return
+        known = [self._zeros[one.memory] for one in inputs if one.memory in self._zeros]
+        if known:
+            self._zeros[made.memory] = tuple(cut for cuts in known for cut in cuts)[:1]
+        elif weighted or any(self._is_zero(one) for one in inputs) or not inputs:
+            self._zeros[made.memory] = ()  # of a state that is 0, which may change
+        else:
+            largest = max((self._largest(one) for one in inputs), default=0.0)
+            self._zeros[made.memory] = (Cut(site, 0, False, always=alone, largest=largest),)
 
 
-def fed(call: Call, dependencies: Dependencies) -> Iterator[int]:
+def feeds(call: Call, dependencies: Dependencies) -> Iterator[int]:
     """Where data (a batch, labels, a mask) meets what is trained, what is wrong there is learned
-    from, whatever the loss is. `call` is about to run: which of its operands are wrong and such
-    data. Data is what no parameter has had a part in: the output of a teacher, or of the model
-    itself, is none.
+    from, whatever the loss is. `call` is about to run: which of its operands are such data. Data is
+    what no parameter has had a part in: the output of a teacher, or of the model itself, is none.
     """
     if not torch.is_grad_enabled() or not any(each.held.requires_grad for each in call.inputs):
         return
     for at, each in enumerate(call.operands):
-        if each.error > 0 and each.read and not each.held.requires_grad:
-            if not dependencies.is_of_leaves(each.held):
-                yield at
+        if each.read and not each.held.requires_grad and not dependencies.is_of_leaves(each.held):
+            yield at

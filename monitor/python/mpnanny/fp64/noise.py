@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from .call import Input, Result, tensors_of
 from .comparison import Comparison, least_of_noise
 from .dependencies import Cut
+from .device_figures import Stretches, flat
 from .history import Held, Node
 from .references import Entry, References
 from .thresholds import OF_FP64
@@ -79,38 +81,60 @@ def is_noise_of_elements(
     return bool(wrong <= error * reference.norm())
 
 
-def cancelled_share(
+@dataclass(slots=True)
+class Single:
+    """A gradient of which single elements may cancel out."""
+
+    held: torch.Tensor
+    reference: torch.Tensor
+    usual: float  # the size of an element's error
+    least: float  # part of it, below which a reference is its own rounding
+
+
+def cancelled_of(
     gradient: torch.Tensor,
     found: Comparison,
     references: References,
     rounding: Callable[[Entry], float],
     zero: Cut | None,
-) -> float:
-    """The part of a gradient's elements that are 0 but for rounding because their terms cancel out:
-    the bias of keys, of a score that is subtracted from another one's, before a normalisation that
-    takes the mean away. `found`: its comparison. `zero`: what made it 0, where it is 0.
+) -> Single | bool:
+    """Whether a gradient is 0 but for rounding because its terms cancel out: the bias of keys, of a
+    score that is subtracted from another one's, before a normalisation that takes the mean away; or
+    that single elements have to be looked at. `found`: its comparison. `zero`: what made it 0,
+    where it is 0.
     """
     entry, reference = references.entry(gradient), references.of(gradient)
     if entry is None or reference is None or found.bad or not found.numel:
-        return 0.0
+        return False
     if found.max_held == 0:
         if zero is None:
-            return 0.0
+            return False
         name = "::".join(zero.site.operator.split(".")[:2]).rstrip("_")
         is_sum = name in _SUMS or name in _DIFFERENCES
         if not is_sum or not zero.largest:  # a sum of nothing
-            return 0.0
-        return float(found.max_reference <= OF_FP64 * zero.largest)
-    if found.is_noise(gradient.dtype, rounding(entry)):
-        return 1.0
+            return False
+        return found.max_reference <= OF_FP64 * zero.largest
+    least = rounding(entry)
+    if found.is_noise(gradient.dtype, least):
+        return True
     if found.numel > MOST_SINGLE:
-        return 0.0  # single ones among so many are none that were made so
-    # What is 0 by now had terms as large as those beside it.
+        return False  # single ones among so many are none that were made so
     usual = (found.squared_error / found.numel) ** 0.5
-    difference = (gradient.detach().to(torch.float64) - reference).abs().clamp_(min=usual)
-    noise = reference.abs() <= _least(gradient.dtype, rounding(entry)) * difference
-    share = float((noise & (reference != 0)).double().mean())
-    return share if share >= LEAST_SHARE else 0.0
+    return Single(gradient.detach(), reference, usual, _least(gradient.dtype, least))
+
+
+def cancelled_shares(gradients: Sequence[Single]) -> torch.Tensor:
+    """The part of the elements of each that are 0 but for rounding, where they lie."""
+    stretches = Stretches([each.held.numel() for each in gradients], gradients[0].held.device)
+    reference = flat([each.reference for each in gradients])
+    difference = (flat([each.held for each in gradients]) - reference).abs()
+    # What is 0 by now had terms as large as those beside it.
+    difference = torch.maximum(
+        difference, stretches.spread_host([each.usual for each in gradients])
+    )
+    least = stretches.spread_host([each.least for each in gradients])
+    noise = (reference.abs() <= least * difference) & (reference != 0)
+    return stretches.sum(noise) / stretches.numels
 
 
 def _at(node: Node, position: int | None) -> list[Held]:

@@ -11,6 +11,7 @@ import torch
 
 from ..operators.places import pass_through
 from .call import Call, Input, Written, floats, tensors_of
+from .device_figures import copies
 from .history import Held, is_float, version_of
 from .operators import COMPLEX
 from .references import NONE, References, is_whole, wide, widened
@@ -45,6 +46,7 @@ class Operands:
                 call.whole.add(id(each))
                 self._references.forget(each)  # the bits of floating-point numbers
                 self._unwritten.writes(each, operator.overwrites and is_whole(each))
+        lasting: list[Written] = []  # what outlives the step
         for position, tensor in enumerate(floats(value)):
             memory = tensor.untyped_storage()._cdata
             entry = self._references.entry(tensor)
@@ -64,20 +66,24 @@ class Operands:
             elif not overwritten:
                 self._references.reads(entry)
             self._unwritten.writes(tensor, whole)
-            before = was = None
-            if operator.change and not entry.new:  # it outlives the step
-                before = tensor.detach().clone()
-                # A reference that is about to be overwritten has no values before that.
-                was = reference.clone() if existed or not whole else widened(tensor)
+            at = position if is_list else None
+            written = Written(tensor, reference, entry, None, None, slot, at)
+            if operator.change and not entry.new:
+                lasting.append(written)
+                if not existed and whole:  # about to be overwritten, it has no values before that
+                    written.was = widened(tensor)
             elif not operator.overwrites:
                 if operator.change and slot == NONE:
-                    slot = self._compare(tensor, reference)
+                    written.slot = self._compare(tensor, reference)
                 if not operator.is_list:
-                    before = tensor.detach().clone()  # for a cure
+                    written.before = tensor.detach().clone()  # for a cure
             entry.slot = NONE
-            call.written.append(
-                Written(tensor, reference, entry, before, was, slot, position if is_list else None)
-            )
+            call.written.append(written)
+        befores = copies([each.tensor.detach() for each in lasting])
+        wases = copies([each.reference for each in lasting if each.was is None])
+        for written in lasting:
+            written.before = next(befores)
+            written.was = next(wases) if written.was is None else written.was
 
     def reference(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -134,6 +135,17 @@ class Operator:
         if self.schema_name in HIDDEN_WRITES and args[_TRAINS : _TRAINS + 1] == (False,):
             return ()
         return self.written
+
+    def written_values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
+        """The arguments that this call writes; of an operator that other processes write for, what
+        they write.
+        """
+        for at in (0,) if self.receives else self.writes(args):
+            if at < len(args):
+                yield args[at]
+        for name in self.written_names:
+            if name in kwargs:
+                yield kwargs[name]
 
     def draws(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether this call draws: attention with dropout does not at a probability of 0."""

@@ -155,14 +155,12 @@ class References:
         if entry is None:
             storage = tensor.untyped_storage()
             known = storage._cdata in self._entries  # of elements of another type
-            entry = self._add(tensor, storage, None, new=known)
+            base = None
             if not (overwritten and is_whole(tensor)):
                 count = storage.nbytes() // tensor.element_size()
-                held = tensor.detach().as_strided((count,), (1,), 0)
-                if tensor.dtype in COMPLEX:
-                    entry.base.view(torch.complex128).copy_(held)
-                else:
-                    entry.base.copy_(held)
+                held = widened(tensor.detach().as_strided((count,), (1,), 0))
+                base = held.view(torch.float64) if tensor.dtype in COMPLEX else held
+            entry = self._add(tensor, storage, base, new=known)
         return self._view(entry, tensor)
 
     def start(self, tensor: torch.Tensor) -> Entry:

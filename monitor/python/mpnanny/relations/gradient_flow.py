@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..fp64.dependencies import Cut, Dependencies, is_zero, memory_of
+from ..fp64.dependencies import Cut, Dependencies, are_zero, is_zero, memory_of
 from ..fp64.findings import NO_GRADIENT, NOT_UPDATED, NOT_ZEROED, Finding
 from ..fp64.history import is_float
 from ..fp64.places import Site, find_call
@@ -104,7 +104,9 @@ class Relations:
             if at != self._backwards:
                 continue
             used = [each.grad for each in parameters_of(optimizer) if each.grad is not None]
-            dependencies.mark_old(each for each in used if _is_plain(each) and not is_zero(each))
+            used = [each for each in used if _is_plain(each)]
+            zero = are_zero(used)
+            dependencies.mark_old(each for each, is_0 in zip(used, zero, strict=True) if not is_0)
 
     def backward_begins(self, step: ShadowedStep | None, losses: list[torch.Tensor]) -> None:
         self._backwards += 1
@@ -150,13 +152,16 @@ class Relations:
         names = self._names()
         silent: list[tuple[torch.Tensor, Cut]] = []
         fed = old = total = 0
-        for parameter in parameters_of(optimizer):
+        parameters = list(parameters_of(optimizer))
+        gradients = [each.grad for each in parameters if each.grad is not None]
+        zero = dict(zip(map(id, gradients), are_zero(gradients), strict=True))
+        for parameter in parameters:
             self._held.add(id(parameter))
             if not parameter.requires_grad or not _is_plain(parameter):
                 continue
             total += 1
             gradient = parameter.grad
-            if gradient is not None and not is_zero(gradient):
+            if gradient is not None and not zero[id(gradient)]:
                 fed += 1
                 self._alive[id(parameter)] = step.number
                 self._stopped.pop(id(parameter), None)
@@ -215,12 +220,16 @@ class Relations:
     ) -> None:
         model = self._model()
         found = [] if model is None else list(model.parameters())
-        for parameter in (*found, *dependencies.leaves.values()):
+        others = [
+            each
+            for each in (*found, *dependencies.leaves.values())
+            if id(each) not in self._held and _is_plain(each) and each.requires_grad
+        ]
+        others = [each for each in others if each.grad is not None]
+        zero = are_zero([each.grad for each in others if each.grad is not None])
+        for parameter, is_0 in zip(others, zero, strict=True):
             key = id(parameter)
-            if key in self._held or not _is_plain(parameter) or not parameter.requires_grad:
-                continue
-            gradient = parameter.grad
-            if gradient is None or is_zero(gradient) or not dependencies.reaches_loss(parameter):
+            if is_0 or not dependencies.reaches_loss(parameter):
                 continue
             known = self._left.get(key)
             if known is None or known.parameter() is not parameter:

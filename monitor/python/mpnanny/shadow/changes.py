@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from .. import _core
-from ..fp64.call import Call
-from ..fp64.comparison import Change, compare_change
+from ..fp64.call import Call, Written
+from ..fp64.comparison import Change
 from ..fp64.elsewhere import Elsewhere
 from ..fp64.findings import CameIn
 from ..fp64.history import is_backed
@@ -28,7 +28,7 @@ from ..fp64.places import Site
 from ..fp64.references import Entry
 from ..fp64.unwritten import Unwritten
 from ..model.shards import local_part
-from .random_rounding import RandomRounding
+from .random_rounding import RandomRounding, share_same
 from .tape import Tape, element
 
 SAMPLE = 1 << 14  # numbers of a weight, by which the lines of a step are looked at together
@@ -66,6 +66,10 @@ class Changes:
         self._numbers: dict[tuple[Any, ...], int] = {}
         self._seen: list[_Seen] = []  # by number
         self._weights: dict[str, _Weight] = {}
+        self._followed: set[str] = set()
+        # Places whose next result is judged at once, by Site.key: what could be asked about them
+        # was gone in an earlier step. False: it was.
+        self.suspects: dict[Any, bool] = {}
         self._elsewhere = Elsewhere()
         self._rounding = RandomRounding()
         self.unwritten = Unwritten()
@@ -84,7 +88,7 @@ class Changes:
     @property
     def followed(self) -> set[str]:
         """The weights whose changes in this step were compared."""
-        return set(self._weights)
+        return self._followed
 
     @property
     def rounds_weights(self) -> CameIn | None:
@@ -100,42 +104,47 @@ class Changes:
         self._numbers.clear()
         self._seen.clear()
         self._weights.clear()
+        self._followed = set()
 
     def see(
         self,
         tape: Tape,
         call: Call,
-        made: int,
         index: int,
-        tensor: torch.Tensor,
-        reference: torch.Tensor,
-        entry: Entry,
-        change: Change,
-        before: torch.Tensor,
-        was: torch.Tensor,
+        written: Written,
+        change: Callable[[], Change | None],
         source: tuple[torch.Tensor, Entry] | None,
     ) -> None:
-        """`call` has changed `tensor`, which was `before`, and its `reference`, which `was`.
-        `made`: the operator whose values these are; `source`: it was copied from there.
+        """`call` has made a `change`, which is to be asked in a row. `index`: among what it writes;
+        `source`: it was copied from there.
         """
-        name = self.name(tensor)
+        if not tape.waits and not _has_moved(change()):
+            return
+        tensor, entry, name = written.tensor, written.entry, self.name(written.tensor)
+        made = call.node.number
+        if call.operator.schema_name == "aten::copy_":  # what it copies was rounded before
+            made = max((each.node.number for each in call.inputs if each.node), default=made)
         key = (call.site.key, name or index)
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._seen)
-            alias = tensor.detach()
+            alias, reference = tensor.detach(), written.reference
             self._seen.append(_Seen(call.site, lambda: alias, reference, entry, made, source))
         in_parts = False
         if name:
             weight = self._weights.get(name)
             if weight is None:
+                assert written.before is not None and written.was is not None
                 weight = self._weights[name] = _Weight(
-                    _sample(before), _sample(was), _layout(tensor), self._seen[number]
+                    _own_sample(written.before),
+                    _own_sample(written.was),
+                    _layout(tensor),
+                    self._seen[number],
                 )
             weight.in_parts = weight.in_parts or weight.layout != _layout(tensor)
             weight.newest = self._seen[number]
             in_parts = weight.in_parts
-        tape.judge.change(
+        row = (
             call.node.number,
             made,
             index,
@@ -146,26 +155,61 @@ class Changes:
             entry.slot,
             number,
             in_parts,
-            *change,
         )
+        tape.write(self._judge, tape, entry, name, row, change)
+
+    def _judge(
+        self,
+        tape: Tape,
+        entry: Entry,
+        name: str,
+        row: tuple[Any, ...],
+        change: Callable[[], Change | None],
+    ) -> None:
+        found = change()
+        if found is not None and found.moved and not tape.is_noise(entry):
+            self._followed.add(name)
+            tape.judge.change(*row, *found)
 
     def finish(self, tape: Tape) -> None:
         """The step is over: what the lines of a weight come to together, and what of that which was
         lost is held by another state.
         """
         if not tape.judge.is_small_loss:
-            for name in tape.judge.several_lines():
-                change = self._together(name)
-                if change is not None:
-                    tape.judge.together(name, *change)
+            together = self._together(tape, tape.judge.several_lines())
+            moved = list(self._moved())
+            same = [share_same(before, after) for _, _, before, after in moved]
+            stays = tape.numbers(torch.stack(same)) if same else list
+            tape.settle()
+            for name, change in together:
+                found = change()
+                if found is not None:
+                    tape.judge.together(name, *found)
             lost = [(number, name, self._line(number, name)) for number, name in tape.judge.lost()]
             held = self._elsewhere.held(self._step, [seen for _, _, seen in lost], tape.references)
-            for name in self._rounding.look(self._step, self._moved()):
+            shares = zip(moved, stays(), strict=True)
+            weights = [(name, line, before, share) for (name, line, before, _), share in shares]
+            for name in self._rounding.look(self._step, weights):
                 tape.judge.kept_at_random(name)
+            sizes = _sizes([seen for _, _, seen in lost if id(seen) not in held])
             for number, name, seen in lost:
-                sizes = (0.0, 0.0, 0.0) if id(seen) in held else _sizes(seen)
-                tape.judge.lost_line(number, name, id(seen) in held, *sizes)
+                own = sizes.get(id(seen), (0.0, 0.0, 0.0))
+                tape.judge.lost_line(number, name, id(seen) in held, *own)
         self._forget()
+
+    def _together(
+        self, tape: Tape, names: list[str]
+    ) -> list[tuple[str, Callable[[], Change | None]]]:
+        """What the lines of each of these weights come to together, at the last one of them."""
+        ends = []
+        for name in names:
+            weight, newest = self._weights[name], self._weights[name].newest
+            tensor = newest.tensor()
+            if tensor is not None and is_backed(tensor):
+                reference = _sample(newest.reference)
+                ends.append((name, (weight.before, _sample(tensor), weight.was, reference)))
+        changes = tape.compare_changes([tensors for _, tensors in ends])
+        return [(name, change) for (name, _), change in zip(ends, changes, strict=True)]
 
     def _line(self, number: int, name: str) -> _Seen:
         """The line and tensor of this number, or the last line of a weight that several change."""
@@ -174,26 +218,27 @@ class Changes:
     def _moved(self) -> Iterable[tuple[str, Any, torch.Tensor, torch.Tensor]]:
         for name, weight in self._weights.items():
             tensor, site = weight.newest.tensor(), weight.newest.site
-            if tensor is not None and is_backed(tensor) and not weight.in_parts:
+            is_seen = name in self._followed and not weight.in_parts
+            if is_seen and tensor is not None and is_backed(tensor):
                 yield name, (site.file, site.line), weight.before, _sample(tensor)
 
-    def _together(self, name: str) -> Change | None:
-        """What several lines come to, at the last one of them."""
-        weight = self._weights[name]
-        tensor = weight.newest.tensor()
-        if tensor is None or not is_backed(tensor):
-            return None
-        now = _sample(tensor), _sample(weight.newest.reference)
-        return compare_change(weight.before, now[0], weight.was, now[1])
+
+def _has_moved(change: Change | None) -> bool:
+    return change is not None and bool(change.moved)
 
 
-def _sizes(seen: _Seen) -> tuple[float, float, float]:
-    """The largest magnitude of the reference, the mean one, and the sum of the held ones."""
-    tensor = seen.tensor()
-    assert tensor is not None
-    reference = seen.reference.abs()
-    held = tensor.detach().abs().sum(dtype=torch.float64)
-    return float(reference.max()), float(reference.mean()), float(held)
+def _sizes(lost: list[_Seen]) -> dict[int, tuple[float, float, float]]:
+    """By id: the largest magnitude of the reference, the mean one, and the sum of the held ones;
+    waits for a device once.
+    """
+    rows = []
+    for seen in lost:
+        tensor, reference = seen.tensor(), seen.reference.abs()
+        assert tensor is not None
+        held = tensor.detach().abs().sum(dtype=torch.float64)
+        rows.append(torch.stack([reference.max(), reference.mean(), held]))
+    figures = torch.stack(rows).tolist() if rows else []
+    return {id(seen): tuple(row) for seen, row in zip(lost, figures, strict=True)}
 
 
 def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:
@@ -201,10 +246,15 @@ def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def _sample(tensor: torch.Tensor) -> torch.Tensor:
-    """Some of its numbers, the same ones each time, in memory of their own."""
+    """Some of its numbers, the same ones each time."""
     flat = tensor.detach()
     if flat.is_complex():
         flat = torch.view_as_real(flat.resolve_conj())
     if flat.numel() > SAMPLE:
         flat = flat.flatten()[:: flat.numel() // SAMPLE][:SAMPLE]
-    return flat.clone()
+    return flat
+
+
+def _own_sample(copy: torch.Tensor) -> torch.Tensor:
+    """As _sample(), of a copy that nobody else writes and that is not kept for it."""
+    return _sample(copy) if copy.numel() <= SAMPLE else _sample(copy).clone()

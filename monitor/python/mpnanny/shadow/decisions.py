@@ -30,19 +30,25 @@ class Decisions:
 
     def made(self, call: Call, held: torch.Tensor, reference: torch.Tensor) -> None:
         """A boolean result, of values that `call` compared."""
-        if not any(each.error > 0 for each in call.inputs):
+        tape = self._tape
+        if not tape.waits and not any(each.error > 0 for each in call.inputs):
             return
-        if held.shape != reference.shape or not held.numel():
+        if held.shape != reference.shape or not held.numel() or not call.inputs:
             return
-        wrong = (held != reference).sum().item() / held.numel()
+        share = tape.share_of_others(held, reference)
         mask = self._count = self._count + 1
-        if self._tape.judge.mask(call.node.number, mask, wrong):
+        if not tape.waits:
+            if tape.judge.mask(call.node.number, mask, share()):
+                self._wrong[memory_of(held)] = (held, mask)
+        else:  # whether it is another one is not known yet
+            tape.write(lambda: tape.judge.mask(call.node.number, mask, share()))
             self._wrong[memory_of(held)] = (held, mask)
 
     def read(self, tensor: torch.Tensor, site: Site | None) -> None:
         """The program asks for its value."""
         if self._wrong and (found := self._wrong.get(memory_of(tensor))) is not None:
-            self._tape.judge.decided(found[1], site.source if site else "")
+            tape = self._tape
+            tape.write(tape.judge.decided, found[1], site.source if site else "")
 
     def chosen_by(self, call: Call, args: tuple[Any, ...]) -> None:
         """An operator is about to choose values by masks."""

@@ -12,19 +12,19 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 
 from ..fp64 import products
 from ..fp64.call import Call, Written, counted_writes, floats, shared_memory, tensors_of
-from ..fp64.comparison import compare_change
-from ..fp64.dependencies import Dependencies, fed
+from ..fp64.dependencies import Dependencies
 from ..fp64.history import History, is_float
 from ..fp64.operands import Operands
 from ..fp64.operators import COMPLEX, DECISIONS, PLAIN, SKIP, SOFTMAX, VIEW, operator_of
 from ..fp64.places import Places, Site, in_backward
-from ..fp64.references import Entry, References, widened
+from ..fp64.references import NONE, Entry, References, widened
 from ..model.shards import is_sharded
 from ..operators.as_called import run_as_called
 from ..operators.modes import StepMode, others_on
@@ -60,12 +60,18 @@ class ShadowMode(StepMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.references = References()
         self.tape = Tape(
-            self.references, changes.name, changes.unwritten, changes.run, step, first_loss
+            self.references,
+            changes.name,
+            changes.unwritten,
+            changes.run,
+            step,
+            first_loss,
+            changes.suspects,
         )
         self.places = places
         self.changes = changes
         self.history = History()
-        self.dependencies = Dependencies()
+        self.dependencies = Dependencies(self.tape)
         self.seconds = 0.0  # that the shadow took beside the operators themselves
         self.operators = 0
         self.restarts: Counter[str] = Counter()
@@ -131,13 +137,16 @@ class ShadowMode(StepMode):
             try:
                 if operator.allocates:
                     self._allocated(operator.name, result)
-                if not self.places.in_optimizer:
-                    self.dependencies.saw(operator, self._site, in_backward(), args, kwargs, result)
                 if call is not None:
                     self._after(call, args, kwargs, result)
                     if self.lane is not None:
                         self.lane.after(call, result)
                     self.followed.count(call.site)
+                if not self.places.in_optimizer:
+                    backward, slot_of = in_backward(), partial(self._slot_of, call)
+                    self.dependencies.saw(
+                        operator, self._site, backward, args, kwargs, result, slot_of
+                    )
             except NotImplementedError:
                 self.restarts["torch.func"] += 1
             except Exception as error:
@@ -165,6 +174,7 @@ class ShadowMode(StepMode):
     def _before(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
         operator = operator_of(func)
         self._site = None
+        self.tape.before_write(floats(list(operator.written_values(args, kwargs))))
         if operator.kind is SKIP:
             if operator.receives:
                 self._receive(args[:1])
@@ -186,12 +196,8 @@ class ShadowMode(StepMode):
         call = Call(operator, func, site, self._number)
         if operator.overwrites:
             call.shared = shared_memory((args, kwargs))
-        for at in operator.writes(args):
-            if at < len(args):
-                self._operands.before_write(call, args[at])
-        for name in operator.written_names:
-            if name in kwargs:
-                self._operands.before_write(call, kwargs[name])
+        for written in operator.written_values(args, kwargs):
+            self._operands.before_write(call, written)
         self._decisions.chosen_by(call, args)
         writes = call.whole | {id(each.tensor) for each in call.written}
         call.reference_args = self._operands.reference(call, args, writes, 0)
@@ -199,12 +205,20 @@ class ShadowMode(StepMode):
         if not operator.is_list:
             call.node.args = self._operands.kept(call, args, writes)
             call.node.kwargs = self._operands.kept(call, kwargs, writes)
-        if self.tape.begins(call):
-            for at in fed(call, self.dependencies):
-                self.tape.judge.fed(call.node.number, at)
+        self.tape.begins(call, self.dependencies)
         if self.lane is not None:
             self.lane.before(call, args, kwargs)
         return call
+
+    def _slot_of(self, call: Call | None, tensor: torch.Tensor) -> int:
+        """Where the comparison of a tensor is that `call` has read or made."""
+        entry = self.references.entry(tensor)
+        slot = NONE if entry is None else entry.slot_of(tensor)
+        if slot == NONE and call is not None:
+            read = (each.slot for each in call.operands if each.held is tensor and each.read)
+            written = any(each.tensor is tensor for each in call.written)
+            slot = NONE if written else next(read, NONE)
+        return slot
 
     def _allocated(self, name: str, result: Any) -> None:
         site = None
@@ -230,9 +244,9 @@ class ShadowMode(StepMode):
             self._decisions.read(tensor, self.places.find("aten._local_scalar_dense", keep=False))
         elif is_float(tensor):
             entry = self.references.entry(tensor)
-            if entry is not None and self.tape.error(entry) > 0:
+            if entry is not None and (self.tape.waits or self.tape.error(entry) > 0):
                 site = self.places.find("aten._local_scalar_dense", keep=False)
-                self.tape.judge.read(entry.memory, site.source if site else "")
+                self.tape.write(self.tape.judge.read, entry.memory, site.source if site else "")
             if self.lane is not None:
                 self.lane.read(tensor)
 
@@ -251,6 +265,7 @@ class ShadowMode(StepMode):
                 call.position = written.position
                 self._wrote(call, index, written)
             call.position = None
+            self._changed(call)
         outputs = list(tensors_of(result))
         references = list(tensors_of(made))
         for index, (held, reference) in enumerate(zip(outputs, references, strict=False)):
@@ -322,34 +337,29 @@ class ShadowMode(StepMode):
         for each in call.inputs:
             if each.position == written.position and each.tensor is not written.tensor:
                 entry = self.references.entry(each.tensor)
-                known = entry is not None and not entry.new
-                return (each.tensor.detach(), entry) if known else None
+                if entry is None or entry.new:
+                    return None
+                return each.tensor.detach(), entry
         return None
 
     def _wrote(self, call: Call, index: int, written: Written) -> None:
-        entry = written.entry
         name = self.changes.name(written.tensor)
-        self.tape.result(call, index, written.tensor, written.reference, entry, name)
-        if written.before is None or written.was is None:
+        tensor, reference = written.tensor, written.reference
+        self.tape.result(call, index, tensor, reference, written.entry, name)
+
+    def _changed(self, call: Call) -> None:
+        """What `call` did to what outlives the step is compared."""
+        if not self.followed.history:
             return
-        if entry.new or self.tape.is_noise(entry) or not self.followed.history:
-            return
-        self.coverage.changes(written.tensor)
-        change = compare_change(written.before, written.tensor, written.was, written.reference)
-        if change is not None and change.moved:
-            made = call.node.number
-            if call.operator.schema_name == "aten::copy_":  # what it copies was rounded before
-                made = max((each.node.number for each in call.inputs if each.node), default=made)
-            self.changes.see(
-                self.tape,
-                call,
-                made,
-                index,
-                written.tensor,
-                written.reference,
-                entry,
-                change,
-                written.before,
-                written.was,
-                self._source(call, written),
-            )
+        lasting: list[tuple[int, Written]] = []
+        tensors = []
+        for index, each in enumerate(call.written):
+            if each.before is None or each.was is None or each.entry.new:
+                continue
+            if self.tape.waits or not self.tape.is_noise(each.entry):
+                lasting.append((index, each))
+                tensors.append((each.before, each.tensor, each.was, each.reference))
+        changes = self.tape.compare_changes(tensors)
+        for (index, each), change in zip(lasting, changes, strict=True):
+            self.coverage.changes(each.tensor)
+            self.changes.see(self.tape, call, index, each, change, self._source(call, each))

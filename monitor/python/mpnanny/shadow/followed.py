@@ -71,7 +71,5 @@ class Followed:
 
     def _end_in(self, operator: Operator, args: Any, kwargs: dict[str, Any]) -> None:
         """What the operator writes has no reference any more."""
-        written = [args[at] for at in operator.written if at < len(args)]
-        written += [kwargs.get(name) for name in operator.written_names]
-        for tensor in floats(written):
+        for tensor in floats(list(operator.written_values(args, kwargs))):
             self._references.forget(tensor)

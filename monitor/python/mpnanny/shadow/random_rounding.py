@@ -33,17 +33,16 @@ class RandomRounding:
     def __init__(self) -> None:
         self._past: dict[str, _Past] = {}
 
-    def look(
-        self, step: int, weights: Iterable[tuple[str, Any, torch.Tensor, torch.Tensor]]
-    ) -> set[str]:
-        """Of a shadow step: name, line, and some numbers before and after of each weight that it
-        has changed. The names of those of lines most of whose weights stay by chance.
+    def look(self, step: int, weights: Iterable[tuple[str, Any, torch.Tensor, float]]) -> set[str]:
+        """Of a shadow step: name, line, some numbers before it and the part of them that it has
+        left as they were (share_same) of each weight that it has changed. The names of those of
+        lines most of whose weights stay by chance.
         """
         by_line: dict[Any, tuple[list[str], list[bool]]] = {}
-        for name, line, before, after in weights:
+        for name, line, before, stays in weights:
             names, found = by_line.setdefault(line, ([], []))
             names.append(name)
-            at_random = self._is_random(name, step, before, after)
+            at_random = self._is_random(name, step, before, stays)
             if at_random is not None:
                 found.append(at_random)
         return {
@@ -53,24 +52,22 @@ class RandomRounding:
             for name in names
         }
 
-    def _is_random(
-        self, name: str, step: int, before: torch.Tensor, after: torch.Tensor
-    ) -> bool | None:
+    def _is_random(self, name: str, step: int, before: torch.Tensor, stays: float) -> bool | None:
         """None where that is not clear (yet)."""
         past = self._past.get(name)
         if past is None or past.numbers.shape != before.shape:
             self._past[name] = _Past(step, before)
             return None
-        stays = _share_same(before, after)
         age = step - past.step
         if age < 1 or stays < STAYS or stays**age > TELLS:
             return None
         by_chance = stays**age
-        still = _share_same(past.numbers, before)
+        still = float(share_same(past.numbers, before))
         if age > MOST_AGE:
             self._past[name] = _Past(step, before)
         return still - by_chance <= NEAR_CHANCE * (stays - by_chance)
 
 
-def _share_same(one: torch.Tensor, other: torch.Tensor) -> float:
-    return float((one == other).to(torch.float32).mean()) if one.numel() else 1.0
+def share_same(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """The part of the numbers that are equal, where they lie."""
+    return (one == other).to(torch.float32).mean() if one.numel() else one.new_ones(())

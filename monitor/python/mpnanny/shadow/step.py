@@ -13,8 +13,8 @@ from torch.utils import _python_dispatch
 
 from ..fp64.call import floats
 from ..fp64.findings import Finding
-from ..fp64.history import is_float
-from ..fp64.noise import cancelled_share
+from ..fp64.history import is_float, version_of
+from ..fp64.noise import LEAST_SHARE, Single, cancelled_of, cancelled_shares
 from ..fp64.places import Places, Site
 from ..fp64.references import NONE
 from ..model.shards import local_part
@@ -44,6 +44,7 @@ class ShadowStep:
         self._trouble = trouble
         self.started = time.perf_counter()
         self.mode = ShadowMode(self.places, changes, trouble, most_bytes, number, first_loss)
+        self._single: list[tuple[str, Single]] = []  # gradients that are looked at once more
         changes.begin(number)
 
     # --- what happens in the step ---
@@ -61,10 +62,14 @@ class ShadowStep:
             entry = references.entry(loss)
             reference = references.of(loss)
             if entry is None or reference is None:
-                size = loss.detach().abs().max().item() if loss.numel() else 0.0
-                tape.judge.loss(NONE, NONE, size, not history)
+                largest = loss.detach().abs().max() if loss.numel() else torch.zeros(())
+                tape.write(self._loss_alone, tape.numbers(largest), not history)
             else:
-                tape.judge.loss(entry.memory, tape.compare(loss, reference), 0.0, not history)
+                slot = tape.compare(loss, reference)
+                tape.write(tape.judge.loss, entry.memory, slot, 0.0, not history)
+
+    def _loss_alone(self, size: Callable[[], list[float]], alone: bool) -> None:
+        self.mode.tape.judge.loss(NONE, NONE, size()[0], alone)
 
     @property
     def loss(self) -> float | None:
@@ -84,14 +89,15 @@ class ShadowStep:
         for output in floats(outputs):
             entry = self.mode.references.entry(output)
             if entry is not None:
-                self.mode.tape.judge.output(entry.memory, "", NONE)
+                self.mode.tape.write(self.mode.tape.judge.output, entry.memory, "", NONE)
 
     def reach_gradients(self, gradients: Iterable[tuple[str, torch.Tensor | None]]) -> None:
         """Gradients of a backward pass that was run again."""
         for name, gradient in gradients:
             entry = None if gradient is None else self.mode.references.entry(gradient)
             if entry is not None:
-                self.mode.tape.judge.gradient_again(name, entry.memory)
+                tape = self.mode.tape
+                tape.write(tape.judge.gradient_again, name, entry.memory)
 
     def gradients(
         self, parameters: Iterable[tuple[str, torch.Tensor]], scale: float | None = None
@@ -100,7 +106,7 @@ class ShadowStep:
         scale was this and a gradient was not finite.
         """
         tape, history = self.mode.tape, self.mode.followed.history
-        tape.judge.optimizer(scale, not history)
+        tape.write(tape.judge.optimizer, scale, not history)
         for name, parameter in parameters:
             gradient = local_part(parameter.grad)
             if gradient is None or not is_float(gradient):
@@ -116,19 +122,34 @@ class ShadowStep:
             if entry is None or slot == NONE:
                 continue
             if scale is None:
-                self._cancels(name, gradient, slot)
-            tape.judge.gradient(name, entry.memory, slot)
-        tape.judge.optimizer_ends()
+                tape.write(self._cancels, name, gradient, version_of(gradient), slot)
+            tape.write(tape.judge.gradient, name, entry.memory, slot)
+        tape.write(tape.judge.optimizer_ends)
 
-    def _cancels(self, name: str, gradient: torch.Tensor, slot: int) -> None:
+    def _cancels(self, name: str, gradient: torch.Tensor, version: int, slot: int) -> None:
+        """`version`: of the gradient, when it was compared."""
         tape = self.mode.tape
         found = tape.figures(slot)
-        if found is None:
+        if found is None or version != version_of(gradient):
             return
-        zero = self.mode.dependencies.zero_of(gradient)
-        share = cancelled_share(gradient, found, self.mode.references, tape.rounding, zero)
-        if share > 0:
-            self.mode.coverage.cancels(name, share)
+        references, zero = self.mode.references, self.mode.dependencies.zero_of(gradient)
+        cancelled = cancelled_of(gradient, found, references, tape.rounding, zero)
+        if cancelled is True:
+            self.mode.coverage.cancels(name, 1.0)
+        elif cancelled:
+            self._single.append((name, cancelled))
+
+    def _tell_cancelled(self) -> None:
+        """Of gradients of which not everything cancels out, it is looked at single elements."""
+        single, self._single = self._single, []
+        if single:
+            shares = self.mode.tape.numbers(cancelled_shares([each for _, each in single]))
+            self.mode.tape.write(self._tell_shares, [name for name, _ in single], shares)
+
+    def _tell_shares(self, names: list[str], shares: Callable[[], list[float]]) -> None:
+        for name, share in zip(names, shares(), strict=True):
+            if share >= LEAST_SHARE:
+                self.mode.coverage.cancels(name, share)
 
     # --- the end ---
 
@@ -140,12 +161,15 @@ class ShadowStep:
         mode.looking = False
         mode.history.clear()  # what only it kept alive goes
         try:
-            for name, tensor in states:
-                for each in floats(tensor):
-                    entry, reference = mode.references.entry(each), mode.references.of(each)
-                    if entry is not None and reference is not None:
-                        tape.judge.state(name, entry.memory, tape.compare(each, reference))
             with _without_modes():  # the program may make fake tensors at this moment
+                for name, tensor in states:
+                    for each in floats(tensor):
+                        entry, reference = mode.references.entry(each), mode.references.of(each)
+                        if entry is not None and reference is not None:
+                            slot = tape.compare(each, reference)
+                            tape.write(tape.judge.state, name, entry.memory, slot)
+                tape.settle()
+                self._tell_cancelled()
                 self._changes.finish(tape)
         except Exception as error:
             self._trouble(error)

@@ -1,5 +1,9 @@
 """The tape of a shadow step as it is written: what ran and what was measured, row by row, to the
 judge (mpnanny._core.Judge, engines/judgement), which decides what is a finding.
+
+A row whose figures are there is judged at once. Those of tensors on a device come later
+(device_figures): such a row waits for them, and every row behind it waits with it, so that all are
+judged in their order. settle() ends the waiting.
 """
 
 from __future__ import annotations
@@ -7,19 +11,31 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from .. import _core
-from ..fp64.call import Call, Result
-from ..fp64.comparison import Comparison, as_read, on_device
+from ..fp64.call import Call, Input, Result
+from ..fp64.comparison import (
+    Change,
+    Comparison,
+    as_read,
+    compare,
+    compare_change,
+    on_host,
+    plain,
+)
 from ..fp64.cure import Suspect, find_cure
+from ..fp64.dependencies import Dependencies, feeds
+from ..fp64.device_figures import Arrived, DeviceFigures
 from ..fp64.entering import decides
 from ..fp64.findings import Finding, findings_of
-from ..fp64.history import Layout, is_float
+from ..fp64.history import Layout, is_backed, is_float, version_of
 from ..fp64.noise import depends_on_noise, is_noise_of_elements
 from ..fp64.operators import INTEGERS_OF_FLOATS, holds_nonfinite_number
 from ..fp64.places import Site
@@ -28,9 +44,12 @@ from ..fp64.unwritten import Unwritten
 from ..fp64.witness import operands
 from ..process.environment import rank_and_size
 from . import carriers
-from .format_values import format_values
+from .format_values import FormatValues
 
 MOST_CURE_SECONDS = 2.0  # that searching for cures may take in a step
+# Of results that wait: what the judge may ask about them is asked of the newest ones only.
+MOST_WAITING_BYTES = 256 << 20
+GONE = "its operands were gone when the device had answered: tried in the next shadow step"
 
 _ELEMENTS = {getattr(torch, name, None): code for code, name in enumerate(_core.ELEMENTS)}
 _OTHER = len(_core.ELEMENTS) - 1
@@ -53,6 +72,8 @@ def element(dtype: torch.dtype) -> int:
 class Tape:
     """Of one step. `names(tensor)`: of a parameter or buffer, "" of anything else. `lost`: what the
     run remembers of changes that got lost. `first_loss`: the magnitude of the run's first losses.
+    `suspects`: the run's places whose results are to be judged at once, by Site.key; False once
+    that was done.
     """
 
     def __init__(
@@ -63,6 +84,7 @@ class Tape:
         lost: Any,
         step: int,
         first_loss: float | None,
+        suspects: dict[Any, bool],
     ) -> None:
         self._folder = os.environ.get("MPNANNY_TAPE")
         self._step = step
@@ -73,30 +95,135 @@ class Tape:
         self.cure_seconds = 0.0
         self._sites: list[Site] = []
         self._places: dict[Any, int] = {}
+        self._device = DeviceFigures()
+        self._rows: deque[Callable[[], Any]] = deque()  # that wait
+        self._arrived = Arrived()
+        self._settling = False
+        self._change_slots = 0
+        self._formats = FormatValues()
+        self._sampled: set[tuple[int, int]] = set()  # memory and offset
+        self._waiting: deque[_Waiting] = deque()
+        self._waiting_bytes = 0
+        self.suspects = suspects
+
+    # --- what waits ---
+
+    @property
+    def waits(self) -> bool:
+        """Whether rows, or figures, wait: what the judge knows ends before them."""
+        return bool(self._rows) or self._device.waits
+
+    def write(self, row: Callable[..., Any], *fields: Any) -> None:
+        """`row`, a method of the judge or one that calls such, behind the rows that wait."""
+        if self.waits:
+            self._rows.append(partial(row, *fields))
+        else:
+            row(*fields)
+
+    def settle(self) -> None:
+        """What waits comes to the host and is judged. Inside of a row everything before it is."""
+        if self._settling or not self.waits:
+            return
+        self._arrived = self._device.arrive()
+        for slot, figures in self._arrived.comparisons:
+            self.judge.put(slot, *figures)
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        rows, self._rows = self._rows, deque()
+        self._settling = True
+        try:
+            for row in rows:
+                row()
+        finally:
+            self._settling = False
+
+    def before_write(self, tensors: Iterable[torch.Tensor]) -> None:
+        """An operator is about to write `tensors`, which may not have been compared yet."""
+        if self._device.waits:
+            self._device.before_write(each.untyped_storage()._cdata for each in tensors)
+
+    def _wait(self, evidence: _Evidence) -> _Waiting:
+        """What may be asked about a result is kept with it, of the newest ones."""
+        waiting = _Waiting(evidence, bool(evidence.call.written))
+        self._waiting.append(waiting)
+        self._waiting_bytes += waiting.bytes
+        while self._waiting_bytes > MOST_WAITING_BYTES:
+            oldest = self._waiting.popleft()
+            self._waiting_bytes -= oldest.bytes
+            oldest.go()
+        return waiting
 
     # --- figures ---
 
     def compare(self, held: torch.Tensor, reference: torch.Tensor) -> int:
         """The slot of the figures; NONE where one of the two cannot be read."""
+        return self._compare(held, reference, was_written=False, restarts=False)
+
+    def _compare(
+        self, held: torch.Tensor, reference: torch.Tensor, was_written: bool, restarts: bool
+    ) -> int:
         held, reference = as_read(held, reference)
-        if held.device.type == "cpu":
+        if on_host(held):
             return self.judge.compare(held, reference)
-        return self.judge.put(*on_device(held, reference)) if held.numel() else NONE
+        if not held.numel():
+            return NONE
+        slot = self.judge.reserve()
+        self._device.compare(slot, held, reference, was_written, restarts)
+        return slot
+
+    def compare_now(self, held: torch.Tensor, reference: torch.Tensor) -> int:
+        """As compare(), of what the judge asks for: the figures are there at once."""
+        if on_host(held):
+            return self.compare(held, reference)
+        slot, found = self.judge.reserve(), compare(held, reference)
+        if found is None:
+            return NONE
+        self.judge.put(slot, *found)
+        return slot
+
+    def compare_changes(
+        self, tensors: Sequence[tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]]
+    ) -> list[Callable[[], Change | None]]:
+        """Of each of `tensors` (held before and after, reference before and after) what changed: to
+        be asked in a row.
+        """
+        if not tensors or on_host(tensors[0][0]):
+            return [partial(_same, compare_change(*each)) for each in tensors]
+        slots = range(self._change_slots, self._change_slots + len(tensors))
+        self._change_slots = slots.stop
+        lists = ([plain(each) for each in values] for values in zip(*tensors, strict=True))
+        self._device.change(slots, *lists)
+        return [partial(self._change, slot) for slot in slots]
+
+    def _change(self, slot: int) -> Change | None:
+        figures: Any = self._arrived.changes.get(slot)
+        return None if figures is None or not figures[0] else Change(*figures)
+
+    def numbers(self, values: torch.Tensor) -> Callable[[], list[float]]:
+        """A few numbers, which may lie on a device: to be asked in a row."""
+        if on_host(values):
+            return partial(_same, values.flatten().tolist())
+        at = self._device.sample(values.detach().flatten().to(torch.float64))
+        return lambda: self._arrived.samples[at].tolist()
 
     def figures(self, slot: int) -> Comparison | None:
+        self.settle()
         found = self.judge.figures(slot)
         return None if found is None else Comparison(*found)
 
     def rounding(self, entry: Entry) -> float:
         """Part of the held error below which the reference may be its own rounding."""
+        self.settle()
         return self.judge.known(entry.memory)[2]
 
     def error(self, entry: Entry) -> float:
         """Of what lies there, relative."""
+        self.settle()
         return self.judge.known(entry.memory)[0]
 
     def is_noise(self, entry: Entry) -> bool:
         """Whether the reference is 0 but for its own rounding: errors mean nothing."""
+        self.settle()
         return self.judge.known(entry.memory)[1]
 
     # --- operators ---
@@ -109,9 +236,16 @@ class Tape:
             self._sites.append(site)
         return number
 
-    def begins(self, call: Call) -> bool:
-        """`call` is about to run. Whether something of what it reads has an error."""
+    def begins(self, call: Call, dependencies: Dependencies) -> None:
+        """`call` is about to run."""
         node = call.node
+        if call.operands and not on_host(call.operands[0].held):
+            for each in call.operands:
+                if each.slot == NONE:
+                    each.slot = self.compare(each.held, each.reference)
+                    entry = self.references.entry(each.tensor) if each.held is each.tensor else None
+                    if entry is not None and each.slot != NONE:
+                        entry.keep(each.tensor, each.slot, was_written=False)
         inputs = [
             (
                 each.memory,
@@ -123,15 +257,56 @@ class Tape:
             )
             for each in call.operands
         ]
-        known = self.judge.call(node.number, self.place(call.site), node.args is not None, inputs)
+        row = (node.number, self.place(call.site), node.args is not None, inputs)
+        if not self.waits:
+            known = self.judge.call(*row)
+            if known is None:
+                return
+            errors, wanted = known
+            for each, error in zip(call.operands, errors, strict=False):
+                each.error = error
+            for at, layer in wanted:
+                self.judge.formats(layer, self._formats.of(call.operands[at].reference).cpu())
+            if errors:
+                self._feeds(node.number, errors, list(feeds(call, dependencies)))
+            return
+        samples = [self._sample(each, call.site) for each in call.operands]
+        self._rows.append(partial(self._begins, row, samples, list(feeds(call, dependencies))))
+
+    def _begins(self, row: Any, samples: list[int | None], fed: list[int]) -> None:
+        known = self.judge.call(*row)
         if known is None:
-            return False
+            return
         errors, wanted = known
-        for each, error in zip(call.operands, errors, strict=False):
-            each.error = error
         for at, layer in wanted:
-            self.judge.formats(layer, format_values(call.operands[at].reference))
-        return bool(errors)
+            self._measure_formats(layer, samples[at])
+        self._feeds(row[0], errors, fed)
+
+    def _feeds(self, number: int, errors: list[float], fed: list[int]) -> None:
+        """Data of a call that meet what is trained are told where they are wrong."""
+        for at in fed:
+            if errors and errors[at] > 0:
+                self.judge.fed(number, at)
+
+    def _sample(self, read: Input, site: Site) -> int | None:
+        """Values on a device that may have left a layer, to measure formats by: their number."""
+        made = read.node
+        if made is None or not read.read:
+            return None
+        if (made.site.module, made.site.phase) == (site.module, site.phase):
+            return None
+        return self._sample_once(read.memory, read.held, read.reference)
+
+    def _sample_once(self, memory: int, held: torch.Tensor, reference: torch.Tensor) -> int | None:
+        key = (memory, int(reference.storage_offset()))
+        if on_host(reference) or key in self._sampled:
+            return None
+        self._sampled.add(key)
+        return self._device.sample(self._formats.of(reference), held.untyped_storage()._cdata)
+
+    def _measure_formats(self, layer: int, sample: int | None) -> None:
+        if sample is not None:
+            self.judge.formats(layer, self._arrived.samples[sample])
 
     def leaves(self, tensor: torch.Tensor, site: Site) -> None:
         """An operator at `site` that is not followed is about to take `tensor`."""
@@ -139,9 +314,20 @@ class Tape:
         if entry is None or reference is None or entry.node is None:
             return
         place, offset = self.place(site), int(reference.storage_offset())
-        layer = self.judge.leaves(entry.memory, place, element(tensor.dtype), offset)
+        row = (entry.memory, place, element(tensor.dtype), offset)
+        if self.waits:
+            self._rows.append(
+                partial(self._leaves, row, self._sample_once(row[0], tensor, reference))
+            )
+            return
+        layer = self.judge.leaves(*row)
         if layer != NONE:
-            self.judge.formats(layer, format_values(reference))
+            self.judge.formats(layer, self._formats.of(reference).cpu())
+
+    def _leaves(self, row: Any, sample: int | None) -> None:
+        layer = self.judge.leaves(*row)
+        if layer != NONE:
+            self._measure_formats(layer, sample)
 
     def result(
         self,
@@ -160,9 +346,13 @@ class Tape:
         entry.node = call.node
         if not held.numel():
             return
-        slot = self.compare(held, reference)
-        restarts = self.judge.result(
-            _Evidence(self, call, index, held, reference),
+        written = bool(call.written)
+        if not on_host(held):
+            own = self.references.of(held)  # what begins anew is written there
+            reference = reference if own is None else own
+        slot = self._compare(held, reference, written, restarts=True)
+        evidence = _Evidence(self, call, index, held, reference)
+        row = (
             call.node.number,
             index,
             entry.memory,
@@ -171,13 +361,22 @@ class Tape:
             NONE if call.position is None else call.position,
             slot,
             call.rounding,
-            bool(call.written),
+            written,
             state,
         )
+        restarts = False
+        if not self.waits:
+            restarts = self.judge.result(evidence, *row)
+        else:
+            waiting = self._wait(evidence)
+            self._rows.append(lambda: self.judge.result(waiting.evidence(), *row))
         if restarts:
             self.references.restart(held)
         elif slot != NONE:
-            entry.keep(held, slot, bool(call.written))
+            entry.keep(held, slot, written)
+        if self.waits and self.suspects.get(call.site.key):
+            self.suspects[call.site.key] = False
+            self.settle()
 
     def integers(self, call: Call, held: torch.Tensor, reference: torch.Tensor) -> None:
         """Numbers became indices or counts: are they those that the reference makes?"""
@@ -185,15 +384,29 @@ class Tape:
             return
         if held.shape != reference.shape or not held.numel():
             return
-        share = (held != reference).sum().item() / held.numel()
-        self.judge.indices(
-            _Evidence(self, call, 0, held, reference),
-            call.node.number,
-            0,
-            element(held.dtype),
-            held.shape,
-            share,
-        )
+        share = self.share_of_others(held, reference)
+        row = (call.node.number, 0, element(held.dtype), held.shape)
+        evidence = _Evidence(self, call, 0, held, reference)
+        if not self.waits:
+            self.judge.indices(evidence, *row, share())
+        else:
+            waiting = self._wait(evidence)
+            self._rows.append(lambda: self.judge.indices(waiting.evidence(), *row, share()))
+
+    def share_of_others(self, held: torch.Tensor, reference: torch.Tensor) -> Callable[[], float]:
+        """Of whole numbers, or of a mask, that are others than the reference's: to be asked in a
+        row.
+        """
+        if on_host(held):
+            return partial(_same, (held != reference).sum().item() / held.numel())
+        slot = self.compare(held, reference)
+
+        def share() -> float:
+            found = self.judge.figures(slot)
+            return 0.0 if found is None else Comparison(*found).wrong_integers / held_numel
+
+        held_numel = held.numel()
+        return share
 
     # --- the end ---
 
@@ -211,6 +424,7 @@ class Tape:
 
     def finish(self) -> list[Finding]:
         """What was found and counts, the worst first."""
+        self.settle()
         return findings_of(self.judge.finish(), self._sites)
 
     def keep(self) -> None:
@@ -230,26 +444,31 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
+def _same(value: Any) -> Any:
+    return value
+
+
 class _Evidence(Result):
     """What the judge asks about a result (engines/judgement/evidence.h)."""
 
-    __slots__ = ("_tape",)
+    __slots__ = ("_tape", "suspects")
 
     def __init__(
         self, tape: Tape, call: Call, index: int, held: torch.Tensor, reference: torch.Tensor
     ) -> None:
         super().__init__(call, index, held, reference)
         self._tape = tape
+        self.suspects = tape.suspects
 
     def input(self, at: int) -> int:
         each = self.call.operands[at]
         if each.slot == NONE:
-            each.slot = self._tape.compare(each.held, each.reference)
+            each.slot = self._tape.compare_now(each.held, each.reference)
         return each.slot
 
     def index_figures(self) -> int:
         held, reference = (each.to(torch.float64) for each in (self.held, self.reference))
-        return self._tape.compare(held, reference)
+        return self._tape.compare_now(held, reference)
 
     def fills(self) -> bool:
         return holds_nonfinite_number((self.call.node.args, self.call.node.kwargs))
@@ -297,6 +516,85 @@ class _Evidence(Result):
             found = f"not tried: {type(error).__name__}"
         tape.cure_seconds += time.perf_counter() - began
         if isinstance(found, str):
+            if not on_host(self.held):  # an operand may have been overwritten meanwhile
+                self.suspects.setdefault(self.call.site.key, True)
             return found
         after = math.nan if found.error_after is None else found.error_after
         return found.lines, found.operators, found.what, found.error_before, after
+
+
+class _Waiting:
+    """What may be asked about a result that waits."""
+
+    __slots__ = ("_evidence", "_versions", "bytes")
+
+    def __init__(self, evidence: _Evidence, was_written: bool) -> None:
+        self._evidence: _Evidence | _Gone = evidence
+        version = version_of(evidence.held)
+        self._versions = (version, version + was_written)  # torch counts a write after it was made
+        tensors = [evidence.held]
+        if evidence.index == 0:  # what the results of a call are made of is kept once
+            tensors += [each.held for each in evidence.call.operands]
+        # With the references, whose elements have eight bytes.
+        self.bytes = sum(each.numel() * (each.element_size() + 8) for each in tensors)
+
+    def evidence(self) -> _Evidence | _Gone:
+        """Who answers by now."""
+        if isinstance(self._evidence, _Evidence):
+            held = self._evidence.held
+            if version_of(held) not in self._versions or not is_backed(held):
+                self.go()
+        return self._evidence
+
+    def go(self) -> None:
+        """Its tensors are needed no more."""
+        if isinstance(self._evidence, _Evidence):
+            self._evidence = _Gone(self._evidence)
+
+
+class _Gone:
+    """The same after the tensors had to go: what only they can tell is not known."""
+
+    def __init__(self, evidence: _Evidence) -> None:
+        self._suspects = evidence.suspects
+        self._key = evidence.call.site.key
+        self._slots = [each.slot for each in evidence.call.operands]
+        node = evidence.call.node
+        self._fills = holds_nonfinite_number((node.args, node.kwargs))
+
+    def input(self, at: int) -> int:
+        return self._slots[at]
+
+    def index_figures(self) -> int:
+        return NONE
+
+    def fills(self) -> bool:
+        return self._fills
+
+    def depends_on_noise(self, noise: list[int]) -> bool:
+        return True
+
+    def is_noise_of_elements(self, error: float) -> bool:
+        return False
+
+    def rounding_decides(self) -> bool | str:
+        return self._later()
+
+    def operands(self) -> list[list[float]] | None:
+        return None
+
+    def made_unwritten(self, at: int) -> str | None:
+        return None
+
+    def is_above_zero(self, at: int) -> bool:
+        return False
+
+    def owner(self, at: int) -> tuple[str, bool]:
+        return "", False
+
+    def find_cure(self, kind: str, before: float, narrow: bool) -> str:
+        return self._later()
+
+    def _later(self) -> str:
+        self._suspects.setdefault(self._key, True)
+        return GONE
