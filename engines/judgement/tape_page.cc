@@ -185,6 +185,30 @@ std::string NotesOf(const Row& row, const Replay& replay) {
   return Joined(notes.parts, "; ");
 }
 
+std::string LayerText(const LayerProfile& layer) {
+  std::vector<std::string> parts = {Counted(static_cast<size_t>(layer.operators), "operator"),
+                                    "error " + Number(layer.error)};
+  if (const std::optional<double> times = layer.Amplification())
+    parts.push_back(Number(*times) + " times what came in");
+  parts.push_back("largest reference " + Number(layer.absmax));
+  static constexpr const char* kFormats[] = {"error in float16",
+                                             "bfloat16",
+                                             "float8_e4m3fn",
+                                             "float8_e5m2",
+                                             "share that overflows float16",
+                                             "underflows it"};
+  std::string formats;
+  for (size_t at = 0; at < layer.formats.size(); ++at) {
+    if (!layer.formats[at]) continue;
+    formats += (formats.empty() ? "" : ", ") + std::string(kFormats[at]) + " " +
+               Number(*layer.formats[at]);
+  }
+  if (!formats.empty()) parts.push_back(formats);
+  return (layer.module.empty() ? "the model" : layer.module) +
+         std::string(layer.backward ? " (backward): " : " (forward): ") + NameOf(layer.type) + "; " +
+         Joined(parts, "; ");
+}
+
 const char* Sentence(Why why) {
   switch (why) {
     case Why::kClean:
@@ -268,6 +292,9 @@ std::string RowsOf(const Tape& tape, const Replay& replay) {
     if (std::find(counting.begin(), counting.end(), number) == counting.end())
       text += "\nDoes not count: " + FindingText(number, replay);
   }
+  const std::vector<LayerProfile> layers = replay.judge().profiles().Layers();
+  if (!layers.empty()) text += "\nLayers, and what leaves them:\n";
+  for (const LayerProfile& each : layers) text += "  " + LayerText(each) + "\n";
   return text;
 }
 

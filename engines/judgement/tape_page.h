@@ -15,7 +15,7 @@ namespace mpnanny::judgement {
 std::string PageOf(const Tape& tape, const Replay& replay);
 
 // Every row, with the operators and figures that it refers to, and of each result that is not clean
-// why it is a finding or none. Findings that do not count stand at the end.
+// why it is a finding or none. Findings that do not count stand at the end, and the layers.
 std::string RowsOf(const Tape& tape, const Replay& replay);
 
 // What was made of a result: "finding 1", "carried: 0.3 came in …". "" of a clean one.

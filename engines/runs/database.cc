@@ -286,7 +286,7 @@ Result<void> Database::CheckIdentity() {
     return InvalidInput(shown + " is a SQLite database of another program, not a monitor's.",
                         "list_runs with a folder shows the monitor's databases below it.");
   }
-  if (version >= kOldestSchemaVersion && version <= kSchemaVersion) {
+  if (version >= kOldestUserVersion && version <= kNewestUserVersion) {
     MPN_TRY_ASSIGN(
         auto ours,
         number("SELECT count(*) FROM sqlite_schema WHERE type='table' AND "
@@ -294,9 +294,9 @@ Result<void> Database::CheckIdentity() {
     if (ours != 7) return LacksTables(shown, std::to_string(7 - ours) + " of 7 are missing");
   } else {
     return Unavailable(shown + " has schema version " + std::to_string(version) +
-                           "; this mpnanny reads versions " + std::to_string(kOldestSchemaVersion) +
-                           " to " + std::to_string(kSchemaVersion) + ".",
-                       version > kSchemaVersion ? "A newer monitor wrote it: update mpnanny."
+                           "; this mpnanny reads versions " + std::to_string(kOldestUserVersion) +
+                           " to " + std::to_string(kNewestUserVersion) + ".",
+                       version > kNewestUserVersion ? "A newer monitor wrote it: update mpnanny."
                                                 : "The monitor may not have finished creating it.");
   }
   return {};

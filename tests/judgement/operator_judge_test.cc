@@ -328,5 +328,19 @@ TEST(OperatorJudge, AReferenceThatIsNotFiniteWhereTheHeldValueIsBeginsAnew) {
   EXPECT_FALSE(step.Makes(step.Run(step.At("aten.log.default", 13), {}), 3, found));
 }
 
+TEST(OperatorJudge, WhatBeganAnewIsExactForWhoeverReadsItsFigures) {
+  JudgedStep step;
+  ReferenceError found = Off(0.5);
+  found.reference_only = 1;
+  ASSERT_TRUE(step.Makes(step.Run(step.At("aten.log.default", 12), {}), 1, found));
+  // A front end that has put the reference right in place compares it no second time.
+  const Input read = step.Made(1);
+  step.Makes(step.Run(step.At("aten.exp.default", 13), {read}), 2, Off(0.5));
+  ASSERT_EQ(step.size(), 1u);
+  EXPECT_EQ(step[0].error_in, 0);
+  EXPECT_EQ(step[0].error_out, 0.5);
+  EXPECT_EQ(step.judge.slots().At(read.slot)->max_reference, 0.5);
+}
+
 }  // namespace
 }  // namespace mpnanny::judgement

@@ -63,6 +63,28 @@ finding 0: WARNING amplified, aten.mul.Tensor at train.py:12 (forward, module fc
   }
 }
 
+TEST(TapePage, TellsWhatLeavesALayer) {
+  const auto tape = ReadTape(R"(mpnanny tape 1
+place op=aten.mul.Tensor file=train.py line=12 module=fc
+place op=aten.relu.default file=train.py line=13 module=act
+figures slot=0 numel=4 squared_error=4e-6 squared_reference=4 max_reference=1
+call number=1 place=0 ; memory=1 type=float16 slot=0
+figures slot=1 numel=4 nonzero=4 squared_error=4e-4 squared_reference=4 max_reference=7
+result call=1 memory=2 type=float16 shape=4 slot=1
+call number=2 place=1 ; memory=2 type=float16 slot=1
+formats layer=0 numel=4 finite=4 rms=1 fp16=0.0004 bf16=0.002 fp16_overflow=1
+)");
+  ASSERT_TRUE(tape) << tape.error().Text();
+  LostChanges run;
+  const std::string rows = RowsOf(*tape, Replay(*tape, run));
+  EXPECT_NE(rows.find("\nLayers, and what leaves them:\n"
+                      "  fc (forward): float16; 1 operator; error 0.01; largest reference 7; error "
+                      "in float16 0.0004, bfloat16 0.002, float8_e4m3fn 0, float8_e5m2 0, share "
+                      "that overflows float16 0.25, underflows it 0\n"),
+            std::string::npos)
+      << rows;
+}
+
 TEST(TapePage, ATapeWithoutFindingsSaysSo) {
   const auto tape = ReadTape("mpnanny tape 1\n");
   LostChanges run;

@@ -139,14 +139,14 @@ def _error_of(result: torch.Tensor, reference: torch.Tensor, kind: str) -> float
 
 def find_cure(suspect: Suspect, before: float, narrow: bool, deadline: float) -> Cure | str:
     """What makes the error `before` small; a text where nothing does. `narrow`: the error came in
-    with 16 bits, so that FP32 may be enough. `deadline`: of time.perf_counter().
+    with 16 bits, so that FP32 may be enough. `deadline`: of time.thread_time().
     """
     bound = min(CURED * before, 0.25) if math.isfinite(before) else 0.05
     single = (torch.float32,) if narrow else ()
     targets = dict.fromkeys((*single, _target(suspect.node, suspect.dtype), torch.float64))
     for target in targets:
         for share in (0.25, 0.0):  # along the worst inputs; then along all
-            if time.perf_counter() > deadline:
+            if time.thread_time() > deadline:
                 return "not found in the time that there was"
             found = _search(suspect, target, bound, share, deadline)
             if found is not None:
@@ -162,7 +162,7 @@ def _search(
     nodes = {suspect.node.number: suspect.node}
     disabled: Any = getattr(torch._C, "_DisableAutocast", None)
     for _ in range(MOST_LEVELS):
-        if time.perf_counter() > deadline:
+        if time.thread_time() > deadline:
             return None
         with torch.no_grad(), disabled():
             results = Recomputation(set(nodes), target).of(suspect.node)
@@ -190,7 +190,7 @@ def _needed(
     """
     lines = dict.fromkeys(nodes[number].site.source for number in sorted(nodes))
     for line in lines:
-        if line == suspect.node.site.source or time.perf_counter() > deadline:
+        if line == suspect.node.site.source or time.thread_time() > deadline:
             continue
         fewer = {number: each for number, each in nodes.items() if each.site.source != line}
         disabled: Any = getattr(torch._C, "_DisableAutocast", None)

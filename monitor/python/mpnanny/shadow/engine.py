@@ -72,7 +72,7 @@ class ShadowMode(StepMode):
         self.changes = changes
         self.history = History()
         self.dependencies = Dependencies(self.tape)
-        self.seconds = 0.0  # that the shadow took beside the operators themselves
+        self.seconds = 0.0  # of its threads, that the shadow took beside the operators themselves
         self.operators = 0
         self.restarts: Counter[str] = Counter()
         self.followed = Followed(self.tape, self.restarts)
@@ -116,7 +116,7 @@ class ShadowMode(StepMode):
             self.end()
         if not self.looking or types or others_on():
             return run_as_called(func, args, kwargs)
-        began = time.perf_counter()
+        began = time.thread_time()
         call = None
         try:
             if self.seconds > self._most_seconds:
@@ -127,13 +127,13 @@ class ShadowMode(StepMode):
             self.restarts["torch.func"] += 1
         except Exception as error:
             self._stop(error)
-        self.seconds += time.perf_counter() - began
+        self.seconds += time.thread_time() - began
         result = run_as_called(func, args, kwargs)
         operator = operator_of(func)
         if self.looking and (
             call is not None or operator.allocates or not self.places.in_optimizer
         ):
-            began = time.perf_counter()
+            began = time.thread_time()
             try:
                 if operator.allocates:
                     self._allocated(operator.name, result)
@@ -151,7 +151,7 @@ class ShadowMode(StepMode):
                 self.restarts["torch.func"] += 1
             except Exception as error:
                 self._stop(error)
-            self.seconds += time.perf_counter() - began
+            self.seconds += time.thread_time() - began
         return result
 
     def give_up(self) -> None:

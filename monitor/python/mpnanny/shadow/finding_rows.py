@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ..base.record import Record
@@ -19,6 +20,19 @@ class FindingRows:
         self._names = names
         self._record = record
         self._ids: dict[Any, int] = {}  # of findings, in the database
+        # Details that name something of the program, or are no single number: how each is shown.
+        self._details: dict[str, Callable[[Any], Any]] = {
+            "operands": lambda pairs: [[_number(value) for value in pair] for pair in pairs],
+            "inputs_from": lambda pairs: [[name, record.source(at)] for name, at in pairs],
+            "parameters": self._layers,
+            "saved": self._layers,
+            "restored": self._layers,
+            "left": lambda sources: [record.source(source) for source in sources],
+            "entered": record.source,
+            "what": record.text,
+            "whose": self._owner,
+            "at": lambda at: record.source(str(at)),
+        }
 
     def write(self, step: int, finding: Finding) -> None:
         """A new row, or the one that it has from an earlier step."""
@@ -41,36 +55,13 @@ class FindingRows:
                     "error_after": _number(finding.cure.error_after),
                 }
             )
-        detail = {key: _number(value) for key, value in finding.detail.items()}
-        if "operands" in detail:
-            detail["operands"] = [[_number(value) for value in pair] for pair in detail["operands"]]
-        if "inputs_from" in detail:
-            detail["inputs_from"] = [
-                [name, self._record.source(source)] for name, source in detail["inputs_from"]
-            ]
-        root = finding.root()
-        came_in = detail.pop("came_in", None)
-        if came_in is not None:
-            detail["origin"] = came_in | {"source": self._record.source(came_in["source"])}
-        if root is not finding:
-            detail["origin"] = {
-                "operator": root.site.operator,
-                "source": self._record.source(root.site.source),
-                "phase": root.site.phase,
-                "dtype": root.dtype,
-                "error": _number(root.error_out),
-            }
-        for key in {"parameters", "saved", "restored"} & detail.keys():
-            detail[key] = [self._record.layer(name) for name in detail[key]]
-        if "left" in detail:
-            detail["left"] = [self._record.source(source) for source in detail["left"]]
-            detail["entered"] = self._record.source(detail["entered"])
-        if "what" in detail:
-            detail["what"] = self._record.text(detail["what"])
-        if "whose" in detail:
-            detail["whose"] = self._owner(detail["whose"])
-        if "at" in detail:
-            detail["at"] = self._record.source(str(detail["at"]))
+        detail = {
+            key: self._details.get(key, _number)(value)
+            for key, value in finding.detail.items()
+            if key != "came_in"
+        }
+        if (origin := self._origin(finding)) is not None:
+            detail["origin"] = origin
         if site.forward and site.forward != site.operator:
             detail["forward"] = site.forward
         self._ids[finding.key] = self._core.shadow_finding(
@@ -93,6 +84,24 @@ class FindingRows:
             cure,
             json.dumps(detail) if detail else None,
         )
+
+    def _origin(self, finding: Finding) -> dict[str, Any] | None:
+        """Where its error came in: what the judge says, or the finding that it carries on."""
+        root, came_in = finding.root(), finding.detail.get("came_in")
+        if root is not finding:
+            return {
+                "operator": root.site.operator,
+                "source": self._record.source(root.site.source),
+                "phase": root.site.phase,
+                "dtype": root.dtype,
+                "error": _number(root.error_out),
+            }
+        if came_in is None:
+            return None
+        return {**came_in, "source": self._record.source(came_in["source"])}
+
+    def _layers(self, names: list[str]) -> list[str]:
+        return [self._record.layer(name) for name in names]
 
     def _owner(self, whose: str) -> str:
         """A layer's name, or words with the class that holds it, which is the program's own."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -33,6 +32,7 @@ from .scale_tests import ScaleTests
 from .schedule import Schedule
 from .severities import Severities
 from .step import ShadowStep
+from .stopwatch import Stopwatch
 from .surroundings import Sink, Stack
 
 MOST_EVALUATION = 1.0  # seconds of its own that the shadow of an evaluation may take
@@ -81,7 +81,7 @@ class ShadowSession:
         self._number = 0  # the step's number
         self._over = False  # it has ended; what follows until the model runs belongs to it
         self._evaluated = False  # the model was evaluated after the last step
-        self._began = time.perf_counter()
+        self._began = Stopwatch()
         # The run.
         self._on = True
         self._severities = Severities(schedule)
@@ -162,8 +162,8 @@ class ShadowSession:
         self._step = None
         step.mode.give_up()
         self._stack.leave(step.mode, self._thread)
-        self._schedule.shadowed(self._count, time.perf_counter() - step.started, step.mode.seconds)
-        self._began = time.perf_counter()
+        self._schedule.shadowed(self._count, step.started.seconds(), step.mode.seconds)
+        self._began = Stopwatch()
 
     def model_runs(self, args: Any, kwargs: Any, device: str) -> None:
         """The model's forward pass begins, with gradients."""
@@ -269,9 +269,9 @@ class ShadowSession:
             self._step = None
             self._stack.remove(step.mode)
             step.mode.end()
-            seconds = time.perf_counter() - step.started
+            seconds = step.started.seconds()
             self._schedule.shadowed(self._count, seconds, step.mode.seconds)
-        self._began = time.perf_counter()
+        self._began = Stopwatch()
         return True
 
     def error(self) -> None:
@@ -305,16 +305,15 @@ class ShadowSession:
         if not self._over:
             return
         self._over = False
-        now = time.perf_counter()
         if self._step is not None:
             self._end()
         else:
-            self._schedule.plain(now - self._began)
+            self._schedule.plain(self._began.seconds())
         self._count += 1
         self._number += 1
         self._evaluated = False
         self._failing.begins()
-        self._began = time.perf_counter()
+        self._began = Stopwatch()
         self._begin(self._schedule.why(self._count))
 
     def _know(self) -> None:
@@ -371,13 +370,12 @@ class ShadowSession:
             self._first_loss = step.loss
         self._divergence.began(step.mode.tape.magnitudes())
         self._severities.shadow_steps += 1
-        seconds = time.perf_counter() - step.started
-        cost = step.mode.seconds
+        seconds, cost = step.started.seconds(), step.mode.seconds
         plain = self._schedule.plain_seconds
         if plain is not None and self._why != "evaluation":  # also what the modes cost torch itself
             cost = max(cost, seconds - plain)
         self._schedule.shadowed(self._count, seconds, cost, ended_early)
-        self._sink.shadowed(step, self._why, seconds)
+        self._sink.shadowed(step, self._why, step.started.seconds())
         self._report(found)
         # Faults of protocol: the arithmetic of later steps is looked at all the same.
         if not ended_early:
@@ -386,7 +384,7 @@ class ShadowSession:
 
     def _ran_again(self, shadow: ShadowStep | None, found: list[Finding]) -> None:
         if shadow is not None:
-            self._sink.shadowed(shadow, "rerun", time.perf_counter() - shadow.started)
+            self._sink.shadowed(shadow, "rerun", shadow.started.seconds())
         self._report(found)
 
     def _report(self, found: list[Finding]) -> None:

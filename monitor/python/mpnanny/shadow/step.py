@@ -4,7 +4,6 @@ that until the model runs again: what findings may reach, as rows of its tape.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -20,6 +19,7 @@ from ..fp64.references import NONE
 from ..model.shards import local_part
 from .changes import Changes
 from .engine import ShadowMode
+from .stopwatch import Stopwatch
 
 _without_modes: Any = _python_dispatch._disable_current_modes
 
@@ -42,7 +42,7 @@ class ShadowStep:
         self.places = Places(modules)
         self._changes = changes
         self._trouble = trouble
-        self.started = time.perf_counter()
+        self.started = Stopwatch()
         self.mode = ShadowMode(self.places, changes, trouble, most_bytes, number, first_loss)
         self._single: list[tuple[str, Single]] = []  # gradients that are looked at once more
         changes.begin(number)
@@ -159,16 +159,16 @@ class ShadowStep:
         """
         mode, tape = self.mode, self.mode.tape
         mode.looking = False
-        mode.history.clear()  # what only it kept alive goes
         try:
             with _without_modes():  # the program may make fake tensors at this moment
+                tape.settle()
+                mode.history.clear()  # what only it kept alive goes
                 for name, tensor in states:
                     for each in floats(tensor):
                         entry, reference = mode.references.entry(each), mode.references.of(each)
                         if entry is not None and reference is not None:
                             slot = tape.compare(each, reference)
                             tape.write(tape.judge.state, name, entry.memory, slot)
-                tape.settle()
                 self._tell_cancelled()
                 self._changes.finish(tape)
         except Exception as error:

@@ -508,13 +508,13 @@ class _Evidence(Result):
             reference = reference.to(torch.float64)  # indices
         dtype = self.held.dtype
         suspect = Suspect(self.call.node, self.index, reference, kind, dtype, tape.judge.worst)
-        began = time.perf_counter()
+        began = time.thread_time()
         deadline = began + max(0.0, MOST_CURE_SECONDS - tape.cure_seconds)
         try:
             found = find_cure(suspect, before, narrow, deadline)
         except Exception as error:
             found = f"not tried: {type(error).__name__}"
-        tape.cure_seconds += time.perf_counter() - began
+        tape.cure_seconds += time.thread_time() - began
         if isinstance(found, str):
             if not on_host(self.held):  # an operand may have been overwritten meanwhile
                 self.suspects.setdefault(self.call.site.key, True)
