@@ -350,3 +350,79 @@ def test_states_without_a_known_name_are_read(
         steps = file.execute("SELECT count(*) FROM step").fetchone()
     assert "optimizer_state_slot" in events and "hook_failed" not in events
     assert steps == (4,)
+
+
+class InPlace(nn.Module):
+    """Writes into what the layer before has made, and spoils it in the step that it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.breaks = False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mul_(math.nan if self.breaks else 0.5)
+
+
+@pytest.mark.parametrize("breaks", [1, 2, 13])
+def test_what_is_written_in_place_is_not_blamed_on_the_layer_before(
+    breaks: int, tmp_path: pathlib.Path, device: Callable[[int], None]
+) -> None:
+    device(1)
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(8, 8), InPlace(), nn.Linear(8, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    alerts: list[Any] = []
+    db = tmp_path / "metrics.db"
+    with MixedPrecisionNanny(
+        model, db=db, quiet=True, trace_interval=100, on_alert=alerts.append, shadow="off"
+    ):
+        for number in range(16):
+            model[1].breaks = number == breaks
+            optimizer.zero_grad()
+            model(torch.randn(4, 8)).square().mean().backward()
+            optimizer.step()
+    assert (alerts[0].step, alerts[0].type, alerts[0].layer) == (breaks, "NAN", "1")
+
+
+def test_an_overflow_before_a_layer_in_place_is_seen_where_it_is(
+    tmp_path: pathlib.Path, device: Callable[[int], None]
+) -> None:
+    device(1)
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(8, 8), Broken(), nn.ReLU(inplace=True), nn.Linear(8, 3))
+    model[1].linear = nn.Linear(8, 8)
+    alerts: list[Any] = []
+    with MixedPrecisionNanny(
+        model,
+        db=tmp_path / "metrics.db",
+        quiet=True,
+        trace_interval=100,
+        on_alert=alerts.append,
+        shadow="off",
+    ) as nanny:
+        for number in range(16):
+            model[1].breaks = number == 13
+            with nanny.step(number), contextlib.suppress(RuntimeError):
+                model(torch.randn(4, 8)).square().mean().backward()
+    # Its output is read at once, since the layer behind it has written into it before.
+    assert (alerts[0].step, alerts[0].layer, alerts[0].producer) == (13, "1", True)
+
+
+def test_a_step_between_samples_takes_few_launches(
+    tmp_path: pathlib.Path, device: Callable[[int], None]
+) -> None:
+    device(1)
+    counts = []
+    for modules in (64, 128):
+        model = nn.Sequential(*(nn.Linear(8, 8) for _ in range(modules)))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, foreach=True)
+        db = tmp_path / f"{modules}.db"
+        with Watch() as watch, MixedPrecisionNanny(model, db=db, quiet=True, shadow="off"):
+            for _ in range(6):
+                before = watch.ours
+                optimizer.zero_grad()
+                model(torch.randn(4, 8)).square().mean().backward()
+                optimizer.step()
+                counts.append(watch.ours - before)
+    assert max(counts[2:6]) <= 24, counts
+    assert max(counts[8:12]) <= 24 + 4, counts

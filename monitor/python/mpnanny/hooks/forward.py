@@ -330,7 +330,6 @@ class ForwardHooks:
     ) -> None:
         own = module._parameters.values() if leaf else ()
         self._device.observe(layer, leaf, inputs, output, own)
-        self._events.output_pending(output)
 
     def broke(
         self,

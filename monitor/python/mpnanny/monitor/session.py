@@ -149,7 +149,7 @@ class Session:
             run, console.say, self._device, self.mode_stack, self.modes, options.dense_steps
         )
         shadow = self.shadow = ShadowSteps(run, self.mode_stack, options.shadow)
-        events.add(call_order, self.modes, self.tracing, shadow)
+        events.add(self._device, call_order, self.modes, self.tracing, shadow)
         events.add(
             Restored(model, shadow.found),
             SkippedSteps(shadow.found),

@@ -82,6 +82,7 @@ class Tracing(StepListener):
         )
         if self._state.on_device:
             self._mode = LateTrace(*arguments, ask=self._device.ask)
+            self._device.blame = self._mode.blame
         else:
             self._mode = OperatorTrace(*arguments)
         self._steps += 1
@@ -100,9 +101,6 @@ class Tracing(StepListener):
     def module_broke(
         self, layer: int, module: nn.Module, args: Any, kwargs: Any, output: Any, first: bool
     ) -> None:
-        self._blame(output)
-
-    def output_pending(self, output: Any) -> None:
         self._blame(output)
 
     def loss_scaled(self, step: OpenStep, scaler: Any, outputs: Any, scaled: Any) -> None:
@@ -128,6 +126,7 @@ class Tracing(StepListener):
         """What was found goes to the core, before the step does."""
         self._seconds = time.perf_counter() - step.started
         mode, self._mode = self._mode, None
+        self._device.blame = None
         if mode is None:
             return
         self._operators += mode.operators

@@ -13,6 +13,7 @@ import math
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,12 +24,13 @@ from ..base.later import DEVICES, HOST, Later, Mail, Slip, settled
 from ..base.notes import Notes
 from ..model.watched import WatchedModel
 from .figures import extremes, norms, parts, readable, whole
+from .gathered import Gathered, collect
+from .listeners import StepListener
 from .step import OpenStep
 
 # Steps that may be under way at once. A device is a few behind; more means that its events never
 # come, and what is written down must not grow.
 UNDER_WAY = 64
-_TENSORS, _DEPTH = 16, 3  # of one call, as the core looks for them
 
 
 class Reading:
@@ -64,22 +66,47 @@ def _make_extremes(dtype: str, numel: int, slips: list[Slip]) -> Any:
     return _core.extremes(dtype, numel, *slips[0].values)
 
 
-def _make_norm(dtype: str, numel: int, slips: list[Slip]) -> Any:
-    return _core.norm(dtype, numel, slips[0].values[0])
+def _readable_of(layers: list[int], tensors: list[Any]) -> list[tuple[int, torch.Tensor]]:
+    """Those that can be read, each with its layer."""
+    return [
+        (layer, tensor)
+        for layer, each in zip(layers, tensors, strict=True)
+        if (tensor := readable(each)) is not None
+    ]
 
 
-def _collect(value: Any, into: list[torch.Tensor], depth: int = 0) -> list[torch.Tensor]:
-    """The tensors in a call's arguments or result, in order."""
-    if isinstance(value, torch.Tensor):
-        if len(into) < _TENSORS:
-            into.append(value)
-    elif depth <= _DEPTH and isinstance(value, (tuple, list)):
-        for each in value:
-            _collect(each, into, depth + 1)
-    elif depth <= _DEPTH and isinstance(value, dict):
-        for each in value.values():
-            _collect(each, into, depth + 1)
-    return into
+class Norms:
+    """Of many tensors, on their way. `order`: infinite for the largest magnitudes."""
+
+    def __init__(self, mail: Mail, tensors: list[torch.Tensor], order: float) -> None:
+        self._dtypes = [each.dtype for each in tensors]
+        self._numels = [each.numel() for each in tensors]
+        self._slips: list[tuple[Slip, list[int]]] = []  # and the places of its values
+        values = norms(tensors, order)
+        alike: dict[tuple[torch.device, torch.dtype], list[int]] = {}
+        for at, value in enumerate(values):
+            alike.setdefault((value.device, value.dtype), []).append(at)
+        for places in alike.values():
+            self._slips.append((mail.put(*(values[at] for at in places)), places))
+        self._readings: list[Any] = []
+
+    def arrived(self) -> list[Any]:
+        """What the core takes for each tensor; only once the mail is open."""
+        if not self._readings:
+            self._readings = [None] * len(self._dtypes)
+            for slip, places in self._slips:
+                for at, value in zip(places, slip.values, strict=True):
+                    name = str(self._dtypes[at]).removeprefix("torch.")
+                    self._readings[at] = _core.norm(name, self._numels[at], value)
+        return self._readings
+
+
+def _report_gathered(
+    late: _LateStep, layer: int, given: list[int], got: list[int], own: tuple[Any, ...], core: Any
+) -> None:
+    entered, made = late.gathered.readings(given), late.gathered.readings(got)
+    if core.observe(layer, entered, made):
+        core.explain(layer, entered, made, late.weights_of(own))
 
 
 class _LateStep:
@@ -89,9 +116,11 @@ class _LateStep:
         self.number = number
         self.sampled = sampled
         self.mail = Mail()
+        self.gathered = Gathered(self.mail)  # between samples
         self.calls: list[Callable[[Any], None]] = []
         self.known: dict[int, tuple[Any, int, Any]] = {}  # by the tensor's id, while it lives
-        self.weights: dict[int, Reading] = {}  # by the parameter's id, before the step
+        self.parameters: dict[int, int] = {}  # place among the weights, by the parameter's id
+        self.weights: Norms | None = None  # before the step
         self.posted: list[tuple[Later, Slip]] = []
         self.step: OpenStep | None = None
         self.arguments: tuple[Any, ...] = ()
@@ -101,8 +130,15 @@ class _LateStep:
         if isinstance(value, Later) and all(value is not each for each, _ in self.posted):
             self.posted.append((value, self.mail.put(value.tensor)))
 
+    def weights_of(self, parameters: Iterable[Any]) -> list[Any]:
+        """What the core takes for these; once the mail is open."""
+        if self.weights is None:
+            return []
+        places = [self.parameters.get(id(each)) for each in parameters]
+        return [self.weights.arrived()[at] for at in places if at is not None]
 
-class DeviceSteps:
+
+class DeviceSteps(StepListener):
     """The part of one run for steps on a device. `on` while the open step is one; the functions
     that a hook calls are the core's, with tensors of a device. `ended(step, alerts)` takes what the
     core says of a step.
@@ -124,7 +160,12 @@ class DeviceSteps:
         self._under_way: deque[_LateStep] = deque()
         self._open: _LateStep | None = None
         self._first = True
+        self._at_once: set[int] = set()  # layers whose outputs are written soon after
         self.on = False
+        # Takes the output of each module while operators are traced (tracing).
+        self.blame: Callable[[Any], None] | None = None
+
+    name = "steps on a device"
 
     # --- as a step goes on ---
 
@@ -149,29 +190,41 @@ class DeviceSteps:
             for parameter in self._model.parameters.parameters
             if (tensor := readable(parameter)) is not None
         ]
-        values = norms([tensor for _, tensor in parameters], math.inf)
-        for (parameter, tensor), value in zip(parameters, values, strict=True):
-            reading = Reading(tensor, [late.mail.put(value)], _make_norm)
-            late.weights[id(parameter)] = reading
+        late.parameters = {id(parameter): at for at, (parameter, _) in enumerate(parameters)}
+        late.weights = Norms(late.mail, [tensor for _, tensor in parameters], math.inf)
 
     def observe(self, layer: int, leaf: bool, inputs: Any, output: Any, own: Iterable[Any]) -> None:
         """A module's forward call. The figures of inputs are mostly known: they are outputs."""
         late = self._open
         if late is None:
             return
+        if self.blame is not None:
+            self.blame(output)
+        own = tuple(own) if leaf else ()
+        if not late.sampled and layer not in self._at_once:
+            given, got = late.gathered.note(inputs, 0), late.gathered.note(output, layer)
+            late.calls.append(partial(_report_gathered, late, layer, given, got, own))
+            return
         with torch.no_grad():
-            entering, leaving = _collect(inputs, []), _collect(output, [])
             whole_too = late.sampled and leaf
-            gone = self._read_all(late, leaving, whole_too)
-            came = self._read_all(late, entering, whole_too)
-        held = [late.weights[id(each)] for each in own if id(each) in late.weights] if leaf else []
+            gone = self._read_all(late, collect(output, []), whole_too)
+            came = self._read_all(late, collect(inputs, []), whole_too)
 
         def report(core: Any) -> None:
             given, got = [each.arrived() for each in came], [each.arrived() for each in gone]
             if core.observe(layer, given, got):
-                core.explain(layer, given, got, [each.arrived() for each in held])
+                core.explain(layer, given, got, late.weights_of(own))
 
         late.calls.append(report)
+
+    def backward_begins(self, step: OpenStep, losses: Any) -> None:
+        """What was gathered is asked for, before its memory is needed again."""
+        if self._open is not None:
+            self._ask(self._open)
+
+    def _ask(self, late: _LateStep) -> None:
+        late.gathered.ask()
+        self._at_once |= late.gathered.written
 
     def _read_all(
         self, late: _LateStep, tensors: list[torch.Tensor], all_figures: bool
@@ -214,7 +267,7 @@ class DeviceSteps:
         late = self._open
         if late is None:
             return
-        reported, readings = self._read_parameters(late, layers, parameters, True)
+        reported, readings = self._read_parameters(late, layers, parameters)
         late.calls.append(
             lambda core: core.weights(reported, [each.arrived() for each in readings])
         )
@@ -224,33 +277,29 @@ class DeviceSteps:
         late = self._open
         if late is None:
             return False
-        reported, readings = self._read_parameters(late, layers, gradients, late.sampled)
+        if late.sampled:
+            reported, readings = self._read_parameters(late, layers, gradients)
+        else:
+            pairs = _readable_of(layers, gradients)
+            reported = [layer for layer, _ in pairs]
+            with torch.no_grad():
+                light = Norms(late.mail, [tensor for _, tensor in pairs], 2.0)
         with torch.no_grad():
             late.post(factor)
-        late.calls.append(
-            lambda core: core.gradients(
-                reported, [each.arrived() for each in readings], settled(factor)
-            )
-        )
+
+        def report(core: Any) -> None:
+            found = [each.arrived() for each in readings] if late.sampled else light.arrived()
+            core.gradients(reported, found, settled(factor))
+
+        late.calls.append(report)
         return False
 
     def _read_parameters(
-        self, late: _LateStep, layers: list[int], tensors: list[Any], all_figures: bool
+        self, late: _LateStep, layers: list[int], tensors: list[Any]
     ) -> tuple[list[int], list[Reading]]:
-        pairs = [
-            (layer, tensor)
-            for layer, each in zip(layers, tensors, strict=True)
-            if (tensor := readable(each)) is not None
-        ]
+        pairs = _readable_of(layers, tensors)
         with torch.no_grad():
-            if all_figures:
-                readings = [self._read(late, tensor, True) for _, tensor in pairs]
-            else:
-                values = norms([tensor for _, tensor in pairs], 2.0)
-                readings = [
-                    Reading(tensor, [late.mail.put(value)], _make_norm)
-                    for (_, tensor), value in zip(pairs, values, strict=True)
-                ]
+            readings = [self._read(late, tensor, True) for _, tensor in pairs]
         return [layer for layer, _ in pairs], readings
 
     def optimizer_states(
@@ -296,6 +345,7 @@ class DeviceSteps:
         late, self._open = self._open, None
         if late is None:
             return
+        self._ask(late)
         with torch.no_grad():
             for value in (*arguments, *vars(step).values()):
                 late.post(value)
@@ -308,7 +358,6 @@ class DeviceSteps:
                 late.mail = Mail()
         late.step, late.arguments = step, arguments
         late.known.clear()
-        late.weights.clear()
         self._under_way.append(late)
 
     # --- afterwards ---

@@ -55,9 +55,6 @@ class StepListener:
         clean, or nothing was known to be bad before. `first`: of this step. Not on a device.
         """
 
-    def output_pending(self, output: Any) -> None:
-        """A module on a device has run; whether its output is finite is not known yet."""
-
     def loss_scaled(self, step: OpenStep, scaler: Any, outputs: Any, scaled: Any) -> None:
         """scaler.scale(outputs) has returned `scaled`."""
 
