@@ -45,7 +45,7 @@ from turns import TURN, medians, pairs, shadowed_turns, watch
 # Part: the functions whose own time it is. What is left of the mode is bookkeeping.
 PARTS: dict[str, list[tuple[Any, str]]] = {
     "reference operators": [(engine.ShadowMode, "_reference_result")],
-    "comparisons": [(tape.Tape, "compare"), (engine, "compare_change")],
+    "comparisons": [(tape.Tape, "_compare"), (tape, "compare_change")],
     "copies": [
         *((references.References, name) for name in ("writable", "start", "set", "restart")),
         (operands.Operands, "before_write"),

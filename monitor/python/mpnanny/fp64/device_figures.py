@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ..operators.modes import own_work
 from .history import is_backed, version_of
 from .thresholds import MANY_FLUSHED, MATTERS, MUCH_FLUSHED
 
@@ -154,6 +155,10 @@ class DeviceFigures:
         pairs = [each for each in self._pairs if each.intact()]
         self._pairs, self._elements = [], 0
         self._memories.clear()
+        with own_work():  # also where a hook asks, under the shadow's mode
+            self._make(pairs)
+
+    def _make(self, pairs: list[_Pair]) -> None:
         for device in dict.fromkeys(each.held.device for each in pairs):
             here = [each for each in pairs if each.held.device == device]
             figures = _figures(

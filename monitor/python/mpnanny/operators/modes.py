@@ -6,10 +6,11 @@ afterwards lies above them and is put back when they go.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -116,6 +117,29 @@ class ModeStack:
 
     def remove(self, mode: TorchDispatchMode) -> None:
         remove(mode)
+
+
+class _OwnWork(threading.local):
+    depth = 0
+
+
+_own_work = _OwnWork()
+
+
+@contextlib.contextmanager
+def own_work() -> Iterator[None]:
+    """What runs inside, in this thread, is the monitor's own: its modes pass it on unseen. Where
+    one of them calls an operator it is off anyway; a hook runs while it is on.
+    """
+    _own_work.depth += 1
+    try:
+        yield
+    finally:
+        _own_work.depth -= 1
+
+
+def is_own_work() -> bool:
+    return _own_work.depth > 0
 
 
 class StepMode(TorchDispatchMode):

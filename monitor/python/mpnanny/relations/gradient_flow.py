@@ -22,6 +22,7 @@ from ..fp64.places import Site, find_call
 from ..model.functional import plain
 from ..model.optimizers import parameters_of
 from ..model.weights import held_and_owned
+from ..operators.modes import own_work
 from .partial import PartialCopies
 from .shadowed_step import ShadowedStep
 from .watcher import fault
@@ -82,7 +83,8 @@ class Relations:
         if not self._on:
             return None
         try:
-            return call()
+            with own_work():
+                return call()
         except Exception as error:
             self._on = False
             self._trouble(error)

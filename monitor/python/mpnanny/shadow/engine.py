@@ -27,7 +27,7 @@ from ..fp64.places import Places, Site, in_backward
 from ..fp64.references import NONE, Entry, References, widened
 from ..model.shards import is_sharded
 from ..operators.as_called import run_as_called
-from ..operators.modes import StepMode, others_on
+from ..operators.modes import StepMode, is_own_work, others_on
 from ..operators.places import pass_through
 from .changes import Changes
 from .coverage import Coverage
@@ -114,7 +114,7 @@ class ShadowMode(StepMode):
         if self._given_up:
             self._given_up = False
             self.end()
-        if not self.looking or types or others_on():
+        if not self.looking or types or is_own_work() or others_on():
             return run_as_called(func, args, kwargs)
         began = time.thread_time()
         call = None

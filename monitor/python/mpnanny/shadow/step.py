@@ -17,6 +17,7 @@ from ..fp64.noise import LEAST_SHARE, Single, cancelled_of, cancelled_shares
 from ..fp64.places import Places, Site
 from ..fp64.references import NONE
 from ..model.shards import local_part
+from ..operators.modes import own_work
 from .changes import Changes
 from .engine import ShadowMode
 from .stopwatch import Stopwatch
@@ -105,6 +106,12 @@ class ShadowStep:
         """An optimizer is about to use the gradients of `parameters`. `scale`: it is not, the loss
         scale was this and a gradient was not finite.
         """
+        with own_work():
+            self._gradients(parameters, scale)
+
+    def _gradients(
+        self, parameters: Iterable[tuple[str, torch.Tensor]], scale: float | None
+    ) -> None:
         tape, history = self.mode.tape, self.mode.followed.history
         tape.write(tape.judge.optimizer, scale, not history)
         for name, parameter in parameters:

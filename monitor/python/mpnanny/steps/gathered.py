@@ -16,6 +16,7 @@ import torch
 
 from .. import _core
 from ..base.later import Mail, Slip
+from ..operators.modes import own_work
 from .figures import extremes, norms, readable
 
 MOST_TENSORS = 64
@@ -81,7 +82,7 @@ class Gathered:
                 alike.setdefault((tensor.device, tensor.dtype), []).append(number)
             elif self._layers[number]:
                 self.written.add(self._layers[number])
-        with torch.no_grad():
+        with torch.no_grad(), own_work():
             for (_, dtype), numbers in alike.items():
                 some = [each for number in numbers if (each := self._tensors[number]) is not None]
                 slip, name = self._mail.put(*_largest(some)), str(dtype).removeprefix("torch.")

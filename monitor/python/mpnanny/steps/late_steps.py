@@ -9,10 +9,11 @@ own number.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from ..base.alerts import AlertTuple
 from ..base.later import DEVICES, HOST, Later, Mail, Slip, settled
 from ..base.notes import Notes
 from ..model.watched import WatchedModel
+from ..operators.modes import own_work
 from .figures import extremes, norms, parts, readable, whole
 from .gathered import Gathered, collect
 from .listeners import StepListener
@@ -31,6 +33,15 @@ from .step import OpenStep
 # Steps that may be under way at once. A device is a few behind; more means that its events never
 # come, and what is written down must not grow.
 UNDER_WAY = 64
+
+
+@contextlib.contextmanager
+def unseen() -> Iterator[None]:
+    """What is asked of a device is no part of the training: no gradient and no mode of the monitor
+    sees it.
+    """
+    with torch.no_grad(), own_work():
+        yield
 
 
 class Reading:
@@ -179,7 +190,7 @@ class DeviceSteps(StepListener):
         sampled = self._first or number % self._interval == 0 or _core.dense(self._core)
         self._first = False
         self._open = _LateStep(number, sampled)
-        with torch.no_grad():
+        with unseen():
             self._read_weights(self._open)
         return sampled
 
@@ -205,7 +216,7 @@ class DeviceSteps(StepListener):
             given, got = late.gathered.note(inputs, 0), late.gathered.note(output, layer)
             late.calls.append(partial(_report_gathered, late, layer, given, got, own))
             return
-        with torch.no_grad():
+        with unseen():
             whole_too = late.sampled and leaf
             gone = self._read_all(late, collect(output, []), whole_too)
             came = self._read_all(late, collect(inputs, []), whole_too)
@@ -256,7 +267,7 @@ class DeviceSteps(StepListener):
         tensor = readable(gradient)
         if late is None or tensor is None:
             return
-        with torch.no_grad():
+        with unseen():
             late.post(factor)
             reading = self._read(late, tensor, True)
         late.calls.append(
@@ -282,9 +293,9 @@ class DeviceSteps(StepListener):
         else:
             pairs = _readable_of(layers, gradients)
             reported = [layer for layer, _ in pairs]
-            with torch.no_grad():
+            with unseen():
                 light = Norms(late.mail, [tensor for _, tensor in pairs], 2.0)
-        with torch.no_grad():
+        with unseen():
             late.post(factor)
 
         def report(core: Any) -> None:
@@ -298,7 +309,7 @@ class DeviceSteps(StepListener):
         self, late: _LateStep, layers: list[int], tensors: list[Any]
     ) -> tuple[list[int], list[Reading]]:
         pairs = _readable_of(layers, tensors)
-        with torch.no_grad():
+        with unseen():
             readings = [self._read(late, tensor, True) for _, tensor in pairs]
         return [layer for layer, _ in pairs], readings
 
@@ -309,7 +320,7 @@ class DeviceSteps(StepListener):
         if late is None:
             return
         found = [(at, x) for at, each in enumerate(tensors) if (x := readable(each)) is not None]
-        with torch.no_grad():
+        with unseen():
             readings = [self._read(late, tensor, True) for _, tensor in found]
 
         def report(core: Any) -> None:
@@ -346,7 +357,7 @@ class DeviceSteps(StepListener):
         if late is None:
             return
         self._ask(late)
-        with torch.no_grad():
+        with unseen():
             for value in (*arguments, *vars(step).values()):
                 late.post(value)
             try:
