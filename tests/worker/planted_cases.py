@@ -68,6 +68,10 @@ NOT_SCRIPTED = {
     "planted_b:b17",  # a default that is a float, without a type
     "planted_b:b18",  # the same
     "healthy:mask_of_the_format",  # torch.finfo
+    "healthy:mask_of_a_large_number",  # torch.finfo
+    "healthy:whole_numbers_as_features",  # a module made in a function
+    "healthy:positions_as_shares",  # the same
+    "planted:rotary_of_the_dtype",  # the same
 }
 # Labels that hang on a tensor's own dtype (x.dtype): a trace and torch.export write float32 for it,
 # so a fault is not in the file, or what is right there does not run in the low precision.
@@ -76,6 +80,7 @@ BAKED |= {f"planted_b:b{at}" for at in ("01", "07", "09", "15", "16", "19")}
 BAKED |= {"healthy:mask_of_the_format"}
 # Found so after the first look at what the worker says of them.
 BAKED |= {"planted:filled_mask", "planted_a:a02", "planted_b:b08"}
+BAKED |= {"planted:rotary_of_the_dtype"}
 # What the worker misses, and why.
 MISSED = {
     ("planted_a:a12", "pt"): "TorchScript has written no line for the subtraction",
