@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import torch  # noqa: F401  before the monitor's modules: what watches the program waits for it
+
 
 def modules() -> list[Any]:
     """Those that ask where a tensor lies."""
