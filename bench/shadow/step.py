@@ -38,7 +38,7 @@ from typing import Any
 import mpnanny
 import torch
 from mpnanny.fp64 import operands, places, references
-from mpnanny.shadow import changes, engine, step, tape
+from mpnanny.shadow import changes, engine, evidence, step, tape
 from trainings import SUBJECTS, Training
 from turns import TURN, medians, pairs, shadowed_turns, watch
 
@@ -51,7 +51,7 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
         (operands.Operands, "before_write"),
     ],
     "places": [(places.Places, "find")],
-    "cures": [(tape, "find_cure")],
+    "cures": [(evidence, "find_cure")],
     "lost changes": [(changes.Changes, "see"), (changes.Changes, "finish")],
     "end of the step": [(step.ShadowStep, "finish"), (step.ShadowStep, "gradients")],
     "judging": [(tape.Tape, "begins"), (tape.Tape, "result")],

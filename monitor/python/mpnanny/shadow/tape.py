@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -20,7 +19,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from ..fp64.call import Call, Input, Result
+from ..fp64.call import Call, Input
 from ..fp64.comparison import (
     Change,
     Comparison,
@@ -30,26 +29,20 @@ from ..fp64.comparison import (
     on_host,
     plain,
 )
-from ..fp64.cure import Suspect, find_cure
 from ..fp64.dependencies import Dependencies, feeds
 from ..fp64.device_figures import Arrived, DeviceFigures
-from ..fp64.entering import decides
 from ..fp64.findings import Finding, findings_of
-from ..fp64.history import Layout, is_backed, is_float, version_of
-from ..fp64.noise import depends_on_noise, is_noise_of_elements
-from ..fp64.operators import INTEGERS_OF_FLOATS, holds_nonfinite_number
+from ..fp64.history import Layout
+from ..fp64.operators import INTEGERS_OF_FLOATS
 from ..fp64.places import Site
 from ..fp64.references import NONE, Entry, References
 from ..fp64.unwritten import Unwritten
-from ..fp64.witness import operands
 from ..process.environment import rank_and_size
-from . import carriers
+from .evidence import Evidence, Waiting
 from .format_values import FormatValues
 
-MOST_CURE_SECONDS = 2.0  # that searching for cures may take in a step
 # Of results that wait: what the judge may ask about them is asked of the newest ones only.
 MOST_WAITING_BYTES = 256 << 20
-GONE = "its operands were gone when the device had answered: tried in the next shadow step"
 
 _ELEMENTS = {getattr(torch, name, None): code for code, name in enumerate(_core.ELEMENTS)}
 _OTHER = len(_core.ELEMENTS) - 1
@@ -102,7 +95,7 @@ class Tape:
         self._change_slots = 0
         self._formats = FormatValues()
         self._sampled: set[tuple[int, int]] = set()  # memory and offset
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[Waiting] = deque()
         self._waiting_bytes = 0
         self.suspects = suspects
 
@@ -142,9 +135,9 @@ class Tape:
         if self._device.waits:
             self._device.before_write(each.untyped_storage()._cdata for each in tensors)
 
-    def _wait(self, evidence: _Evidence) -> _Waiting:
+    def _wait(self, evidence: Evidence) -> Waiting:
         """What may be asked about a result is kept with it, of the newest ones."""
-        waiting = _Waiting(evidence, bool(evidence.call.written))
+        waiting = Waiting(evidence, bool(evidence.call.written))
         self._waiting.append(waiting)
         self._waiting_bytes += waiting.bytes
         while self._waiting_bytes > MOST_WAITING_BYTES:
@@ -351,7 +344,7 @@ class Tape:
             own = self.references.of(held)  # what begins anew is written there
             reference = reference if own is None else own
         slot = self._compare(held, reference, written, restarts=True)
-        evidence = _Evidence(self, call, index, held, reference)
+        evidence = Evidence(self, call, index, held, reference)
         row = (
             call.node.number,
             index,
@@ -386,7 +379,7 @@ class Tape:
             return
         share = self.share_of_others(held, reference)
         row = (call.node.number, 0, element(held.dtype), held.shape)
-        evidence = _Evidence(self, call, 0, held, reference)
+        evidence = Evidence(self, call, 0, held, reference)
         if not self.waits:
             self.judge.indices(evidence, *row, share())
         else:
@@ -446,155 +439,3 @@ def _finite(value: float | None) -> float | None:
 
 def _same(value: Any) -> Any:
     return value
-
-
-class _Evidence(Result):
-    """What the judge asks about a result (engines/judgement/evidence.h)."""
-
-    __slots__ = ("_tape", "suspects")
-
-    def __init__(
-        self, tape: Tape, call: Call, index: int, held: torch.Tensor, reference: torch.Tensor
-    ) -> None:
-        super().__init__(call, index, held, reference)
-        self._tape = tape
-        self.suspects = tape.suspects
-
-    def input(self, at: int) -> int:
-        each = self.call.operands[at]
-        if each.slot == NONE:
-            each.slot = self._tape.compare_now(each.held, each.reference)
-        return each.slot
-
-    def index_figures(self) -> int:
-        held, reference = (each.to(torch.float64) for each in (self.held, self.reference))
-        return self._tape.compare_now(held, reference)
-
-    def fills(self) -> bool:
-        return holds_nonfinite_number((self.call.node.args, self.call.node.kwargs))
-
-    def depends_on_noise(self, noise: list[int]) -> bool:
-        return depends_on_noise(self, [self.call.operands[at] for at in noise])
-
-    def is_noise_of_elements(self, error: float) -> bool:
-        return is_noise_of_elements(self, self._tape.references, self._tape.rounding, error)
-
-    def rounding_decides(self) -> bool | str:
-        try:
-            return decides(self.call.node, self.index, self.held)
-        except Exception as error:
-            return f"not tried: {type(error).__name__}"
-
-    def operands(self) -> list[list[float]] | None:
-        return operands(self)
-
-    def made_unwritten(self, at: int) -> str | None:
-        site = self._tape.unwritten.of(self.call.operands[at].tensor)
-        return None if site is None else site.source
-
-    def is_above_zero(self, at: int) -> bool:
-        return bool((self.call.operands[at].held > 0).any())
-
-    def owner(self, at: int) -> tuple[str, bool]:
-        tensor = self.call.operands[at].tensor
-        return self._tape.names(tensor) or carriers.owner(tensor), carriers.is_state(tensor)
-
-    def find_cure(
-        self, kind: str, before: float, narrow: bool
-    ) -> tuple[list[str], list[str], str, float, float | None] | str:
-        tape = self._tape
-        reference = self.reference
-        if not is_float(reference):
-            reference = reference.to(torch.float64)  # indices
-        dtype = self.held.dtype
-        suspect = Suspect(self.call.node, self.index, reference, kind, dtype, tape.judge.worst)
-        began = time.thread_time()
-        deadline = began + max(0.0, MOST_CURE_SECONDS - tape.cure_seconds)
-        try:
-            found = find_cure(suspect, before, narrow, deadline)
-        except Exception as error:
-            found = f"not tried: {type(error).__name__}"
-        tape.cure_seconds += time.thread_time() - began
-        if isinstance(found, str):
-            if not on_host(self.held):  # an operand may have been overwritten meanwhile
-                self.suspects.setdefault(self.call.site.key, True)
-            return found
-        after = math.nan if found.error_after is None else found.error_after
-        return found.lines, found.operators, found.what, found.error_before, after
-
-
-class _Waiting:
-    """What may be asked about a result that waits."""
-
-    __slots__ = ("_evidence", "_versions", "bytes")
-
-    def __init__(self, evidence: _Evidence, was_written: bool) -> None:
-        self._evidence: _Evidence | _Gone = evidence
-        version = version_of(evidence.held)
-        self._versions = (version, version + was_written)  # torch counts a write after it was made
-        tensors = [evidence.held]
-        if evidence.index == 0:  # what the results of a call are made of is kept once
-            tensors += [each.held for each in evidence.call.operands]
-        # With the references, whose elements have eight bytes.
-        self.bytes = sum(each.numel() * (each.element_size() + 8) for each in tensors)
-
-    def evidence(self) -> _Evidence | _Gone:
-        """Who answers by now."""
-        if isinstance(self._evidence, _Evidence):
-            held = self._evidence.held
-            if version_of(held) not in self._versions or not is_backed(held):
-                self.go()
-        return self._evidence
-
-    def go(self) -> None:
-        """Its tensors are needed no more."""
-        if isinstance(self._evidence, _Evidence):
-            self._evidence = _Gone(self._evidence)
-
-
-class _Gone:
-    """The same after the tensors had to go: what only they can tell is not known."""
-
-    def __init__(self, evidence: _Evidence) -> None:
-        self._suspects = evidence.suspects
-        self._key = evidence.call.site.key
-        self._slots = [each.slot for each in evidence.call.operands]
-        node = evidence.call.node
-        self._fills = holds_nonfinite_number((node.args, node.kwargs))
-
-    def input(self, at: int) -> int:
-        return self._slots[at]
-
-    def index_figures(self) -> int:
-        return NONE
-
-    def fills(self) -> bool:
-        return self._fills
-
-    def depends_on_noise(self, noise: list[int]) -> bool:
-        return True
-
-    def is_noise_of_elements(self, error: float) -> bool:
-        return False
-
-    def rounding_decides(self) -> bool | str:
-        return self._later()
-
-    def operands(self) -> list[list[float]] | None:
-        return None
-
-    def made_unwritten(self, at: int) -> str | None:
-        return None
-
-    def is_above_zero(self, at: int) -> bool:
-        return False
-
-    def owner(self, at: int) -> tuple[str, bool]:
-        return "", False
-
-    def find_cure(self, kind: str, before: float, narrow: bool) -> str:
-        return self._later()
-
-    def _later(self) -> str:
-        self._suspects.setdefault(self._key, True)
-        return GONE
