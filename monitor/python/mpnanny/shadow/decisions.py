@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from ..fp64.call import Call
 from ..fp64.dependencies import memory_of
@@ -25,8 +26,8 @@ class Decisions:
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
         self._count = 0
-        # With the tensor, so that its memory is no other one's meanwhile.
-        self._wrong: dict[int, tuple[torch.Tensor, int]] = {}
+        # With the storage, whose address is no other one's as long as somebody refers to it.
+        self._wrong: dict[int, tuple[StorageWeakRef, int]] = {}
 
     def made(self, call: Call, held: torch.Tensor, reference: torch.Tensor) -> None:
         """A boolean result, of values that `call` compared."""
@@ -39,10 +40,14 @@ class Decisions:
         mask = self._count = self._count + 1
         if not tape.waits:
             if tape.judge.mask(call.node.number, mask, share()):
-                self._wrong[memory_of(held)] = (held, mask)
+                self._remember(held, mask)
         else:  # whether it is another one is not known yet
-            tape.write(lambda: tape.judge.mask(call.node.number, mask, share()))
-            self._wrong[memory_of(held)] = (held, mask)
+            number = call.node.number
+            tape.write(lambda: tape.judge.mask(number, mask, share()))
+            self._remember(held, mask)
+
+    def _remember(self, held: torch.Tensor, mask: int) -> None:
+        self._wrong[memory_of(held)] = (StorageWeakRef(held.untyped_storage()), mask)
 
     def read(self, tensor: torch.Tensor, site: Site | None) -> None:
         """The program asks for its value."""
