@@ -19,12 +19,14 @@ std::string WrongWith(const Row& row, int tensors) {
   if (row.elements < 0) return "has a negative number of elements";
   if (row.slot < 0) return "has a negative slot";
   for (int i = 0; i < tensors; ++i) {
-    const std::string which = "its tensor " + std::to_string(i);
+    const auto wrong = [&](const std::string& what) {
+      return "its tensor " + std::to_string(i) + " " + what;
+    };
     if (row.dtypes[i] == 0 || row.dtypes[i] >= kDTypes)
-      return which + " has the unknown dtype " + std::to_string(row.dtypes[i]);
-    if (row.elements > 0 && row.address[i] == 0) return which + " has no memory";
+      return wrong("has the unknown dtype " + std::to_string(row.dtypes[i]));
+    if (row.elements > 0 && row.address[i] == 0) return wrong("has no memory");
     if (row.address[i] % static_cast<unsigned>(ElementBytes(DType{row.dtypes[i]})) != 0)
-      return which + " is not aligned to its elements";
+      return wrong("is not aligned to its elements");
   }
   return "";
 }
