@@ -2,7 +2,7 @@
 #ifndef MPNANNY_NUMERICS_DEVICE_KERNELS_FIGURES_H_
 #define MPNANNY_NUMERICS_DEVICE_KERNELS_FIGURES_H_
 
-#include "numerics/device/kernels/flags.h"
+#include "numerics/device/kernels/extent.h"
 
 namespace mpnanny::device {
 
