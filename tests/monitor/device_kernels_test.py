@@ -1,5 +1,5 @@
-"""`_core.DeviceKernels` on the stand-ins for CUDA's driver and NVRTC (tests/device/stand_in): tensors
-of the CPU, taken for a device's.
+"""`_core.DeviceKernels` on the stand-ins for CUDA's driver and NVRTC (tests/device/stand_in):
+tensors of the CPU, taken for a device's.
 """
 
 from __future__ import annotations

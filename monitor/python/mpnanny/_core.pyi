@@ -193,7 +193,7 @@ class DeviceKernels:
     ) -> int:
         """Launches on the current device and waits for nothing; returns how many tables it took (64
         rows each). A row: (elements, slot, options, address, dtype, address, dtype, …), of
-        contiguous memory, dtypes as DEVICE_DTYPES numbers them; the options are 0 or DEVICE_RESTARTS.
+        contiguous memory, dtypes as DEVICE_DTYPES numbers them; options: 0 or DEVICE_RESTARTS.
         `slots`, `scratch`: addresses of device memory. ValueError: a row that cannot be read.
         RuntimeError: what the driver or NVRTC refused.
         """
