@@ -91,8 +91,8 @@ bool ParseTables(PyObject* rows, std::vector<Table>& tables) {
 int InitKernels(PyObject* object, PyObject* args, PyObject*) {
   auto* self = reinterpret_cast<KernelsObject*>(object);
   PyObject* folders = nullptr;
-  const char* driver = "libcuda.so.1";
-  if (!PyArg_ParseTuple(args, "O|s", &folders, &driver)) return -1;
+  const char *cache = "", *driver = "libcuda.so.1";
+  if (!PyArg_ParseTuple(args, "O|ss", &folders, &cache, &driver)) return -1;
   const Py_ssize_t size = PyList_Size(folders);
   if (size < 0) return -1;
   if (self->kernels != nullptr) {
@@ -106,7 +106,7 @@ int InitKernels(PyObject* object, PyObject* args, PyObject*) {
     if (name == nullptr) return -1;
     names.emplace_back(name);
   }
-  auto opened = Kernels::Open(names, driver);
+  auto opened = Kernels::Open(names, cache, driver);
   if (!opened) {
     RaiseError(opened.error());
     return -1;

@@ -70,8 +70,8 @@ class DeviceKernels : public testing::Test {
   void UseContext(int number) { Call<void(int)>(driver_, "stand_in_context")(number); }
   void UseArchitecture(int number) { Call<void(int)>(driver_, "stand_in_architecture")(number); }
 
-  Result<std::unique_ptr<Kernels>> Open() {
-    return Kernels::Open({wheels_.root()}, MPNANNY_STAND_IN_DRIVER);
+  Result<std::unique_ptr<Kernels>> Open(const std::string& cache = "") {
+    return Kernels::Open({wheels_.root()}, cache, MPNANNY_STAND_IN_DRIVER);
   }
   template <typename Slot>
   LaunchMemory MemoryOf(std::vector<Slot>& slots) {
@@ -189,6 +189,40 @@ TEST_F(DeviceKernels, EachIsCompiledOnceForAnArchitectureAndLoadedOnceForAContex
   EXPECT_EQ(slots[0].least, -2);
 }
 
+TEST_F(DeviceKernels, WhatWasCompiledOnceIsKeptInTheFolder) {
+  const std::string cache = wheels_.root() + "/cache";
+  const auto compile = [&](int architecture) {
+    const auto kernels = Open(cache);
+    EXPECT_TRUE((*kernels)->Compile(Kernel::kFlags, architecture));
+    return Made("nvrtcCompileProgram");
+  };
+  EXPECT_EQ(compile(90), 1);
+  EXPECT_EQ(compile(90), 1);
+  EXPECT_EQ(compile(80), 2);
+  EXPECT_EQ(compile(80), 2);
+  // A damaged file is compiled again, and mended.
+  for (const auto& file : std::filesystem::directory_iterator(cache))
+    std::ofstream(file.path(), std::ios::app) << "x";
+  EXPECT_EQ(compile(90), 3);
+  EXPECT_EQ(compile(90), 3);
+  for (const auto& file : std::filesystem::directory_iterator(cache))
+    std::filesystem::resize_file(file.path(), 3);
+  EXPECT_EQ(compile(80), 4);
+  const auto kernels = Open(cache);
+  std::vector<FlagsSlot> slots(1);
+  EXPECT_TRUE((*kernels)->Launch(Kernel::kFlags, TableOf(), MemoryOf(slots), nullptr));
+  EXPECT_EQ(slots[0].greatest, 4);
+}
+
+TEST_F(DeviceKernels, AFolderThatIsOpenToOthersKeepsNothing) {
+  const std::string cache = wheels_.root() + "/open";
+  std::filesystem::create_directory(cache);
+  std::filesystem::permissions(cache, std::filesystem::perms(0777));
+  EXPECT_TRUE((*Open(cache))->Compile(Kernel::kFlags, 90));
+  EXPECT_TRUE(std::filesystem::is_empty(cache));
+  EXPECT_TRUE((*Open("/nowhere/at/all"))->Compile(Kernel::kFlags, 90));
+}
+
 TEST_F(DeviceKernels, ManyThreadsCompileOnce) {
   const auto kernels = Open();
   ASSERT_TRUE(kernels);
@@ -297,7 +331,7 @@ TEST_F(DeviceKernels, WhatIsNoNvrtcAndNoDriverIsNotTaken) {
   const auto driver = Driver::Open(MPNANNY_STAND_IN_NVRTC);
   ASSERT_FALSE(driver);
   EXPECT_NE(driver.error().message.find("has no cuInit"), std::string::npos);
-  const auto none = Kernels::Open({wheels_.root()}, "libcuda-that-is-not-here.so.1");
+  const auto none = Kernels::Open({wheels_.root()}, "", "libcuda-that-is-not-here.so.1");
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().kind, ErrorKind::kUnavailable);
   EXPECT_NE(none.error().message.find("libcuda-that-is-not-here.so.1"), std::string::npos);

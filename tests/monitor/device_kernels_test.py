@@ -21,7 +21,7 @@ def kernels(tmp_path):
     folder = tmp_path / "nvidia" / "cuda_nvrtc" / "lib"
     folder.mkdir(parents=True)
     (folder / "libnvrtc.so.12").symlink_to(NVRTC)
-    return _core.DeviceKernels([str(tmp_path)], str(DRIVER))
+    return _core.DeviceKernels([str(tmp_path)], "", str(DRIVER))
 
 
 def row(slot: int, *tensors: torch.Tensor, options: int = 0) -> tuple[int, ...]:
@@ -111,4 +111,4 @@ def test_what_cannot_be_launched_is_told(kernels):
     with pytest.raises(RuntimeError, match="knows no sm_70"):
         kernels.compile("flags", 70)
     with pytest.raises(RuntimeError, match=r"driver is not here: libcuda\.so\.9"):
-        _core.DeviceKernels([], "libcuda.so.9")
+        _core.DeviceKernels([], "", "libcuda.so.9")

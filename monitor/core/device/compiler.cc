@@ -1,7 +1,10 @@
 #include "monitor/core/device/compiler.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
+
+#include "monitor/core/device/image_cache.h"
 
 namespace mpnanny::device {
 namespace {
@@ -9,6 +12,10 @@ namespace {
 // Where torch's wheels have it: CUDA 13, CUDA 12.
 constexpr const char* kPlaces[] = {"/nvidia/cu13/lib/", "/nvidia/cuda_nvrtc/lib/", "/"};
 constexpr const char* kNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"};
+
+// No fused multiply-add, no flushing of subnormals: a sum is the same bits on every device.
+constexpr const char* kOptions[] = {"--std=c++17", "--fmad=false", "--ftz=false",
+                                    "--prec-div=true", "--prec-sqrt=true"};
 
 constexpr const char* kInstall =
     "Install a torch for CUDA, or nvidia-cuda-nvrtc-cu12 beside it; until then torch's operators "
@@ -80,6 +87,13 @@ Result<Compiler> Compiler::Take(SharedLibrary library) {
   return compiler;
 }
 
+uint64_t Compiler::KeyOf(const std::string& path, int architecture) const {
+  uint64_t hash = HashOf(path + " " + std::to_string(architecture) + " " + version_);
+  for (const char* option : kOptions) hash = HashOf(option, hash);
+  for (const EmbeddedFile& file : EmbeddedDeviceKernels()) hash = HashOf(file.text, hash);
+  return hash;
+}
+
 Result<std::string> Compiler::Compile(const std::string& path, int architecture,
                                       std::string* log) const {
   if (architectures_.empty() || architecture < architectures_.front()) {
@@ -110,9 +124,8 @@ Result<std::string> Compiler::Compile(Program program, int architecture, bool as
                                       std::string* log) const {
   const std::string target = std::string("--gpu-architecture=") + (as_ptx ? "compute_" : "sm_") +
                              std::to_string(architecture);
-  // No fused multiply-add, no flushing of subnormals: a sum is the same bits on every device.
-  std::vector<const char*> options = {target.c_str(), "--std=c++17",      "--fmad=false",
-                                      "--ftz=false",  "--prec-div=true", "--prec-sqrt=true"};
+  std::vector<const char*> options = {target.c_str()};
+  options.insert(options.end(), std::begin(kOptions), std::end(kOptions));
   if (log != nullptr) options.push_back("--ptxas-options=-v");
   if (const int result =
           compile_program_(program, static_cast<int>(options.size()), options.data());

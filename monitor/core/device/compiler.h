@@ -5,6 +5,7 @@
 #ifndef MPNANNY_MONITOR_CORE_DEVICE_COMPILER_H_
 #define MPNANNY_MONITOR_CORE_DEVICE_COMPILER_H_
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +29,9 @@ class Compiler {
 
   const std::string& library() const { return library_.name(); }
   const std::string& version() const { return version_; }  // "12.9"
+
+  // What the code depends on: the text of all files, this NVRTC, the architecture.
+  uint64_t KeyOf(const std::string& path, int architecture) const;
 
   // The code of an embedded file for an architecture (90: sm_90), as the driver loads it: for
   // one that is newer than this NVRTC as PTX, which the driver translates. `log`: set to what ptxas

@@ -61,10 +61,11 @@ int TensorsOf(Kernel kernel) { return Describe(kernel).tensors; }
 size_t SlotBytes(Kernel kernel) { return Describe(kernel).slot_bytes; }
 
 Result<std::unique_ptr<Kernels>> Kernels::Open(const std::vector<std::string>& folders,
+                                               const std::string& cache,
                                                const std::string& driver) {
   MPN_TRY_ASSIGN(const Driver opened, Driver::Open(driver));
   MPN_TRY_ASSIGN(Compiler compiler, Compiler::Open(folders));
-  return std::unique_ptr<Kernels>(new Kernels(opened, std::move(compiler), CurrentProcess()));
+  return std::unique_ptr<Kernels>(new Kernels(opened, std::move(compiler), cache, CurrentProcess()));
 }
 
 Result<void> Kernels::Compile(Kernel kernel, int architecture) {
@@ -80,9 +81,18 @@ const Result<std::string>& Kernels::ImageOf(Kernel kernel, int architecture) {
     image = &images_[{kernel, architecture}];  // stays where it is
   }
   std::call_once(image->once, [&] {
-    image->code = compiler_.Compile(Describe(kernel).path, architecture);
+    image->code = MakeImage(kernel, architecture);
   });
   return image->code;
+}
+
+Result<std::string> Kernels::MakeImage(Kernel kernel, int architecture) const {
+  const char* const path = Describe(kernel).path;
+  const uint64_t key = compiler_.KeyOf(path, architecture);
+  if (auto kept = cache_.Read(key)) return *std::move(kept);
+  auto made = compiler_.Compile(path, architecture);
+  if (made) cache_.Write(key, *made);
+  return made;
 }
 
 Result<const std::vector<Driver::Function>*> Kernels::FunctionsOf(Kernel kernel) {

@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "monitor/core/device/compiler.h"
 #include "monitor/core/device/driver.h"
+#include "monitor/core/device/image_cache.h"
 #include "numerics/device/table.h"
 
 namespace mpnanny::device {
@@ -40,8 +41,9 @@ struct LaunchMemory {
 
 class Kernels {
  public:
-  // `folders`: see Compiler. `driver`: for tests.
+  // `folders`: see Compiler. `cache`: see ImageCache. `driver`: for tests.
   static Result<std::unique_ptr<Kernels>> Open(const std::vector<std::string>& folders,
+                                               const std::string& cache = "",
                                                const std::string& driver = "libcuda.so.1");
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
@@ -58,13 +60,15 @@ class Kernels {
                       Driver::Stream stream);
 
  private:
-  Kernels(Driver driver, Compiler compiler, int64_t process)
-      : driver_(driver), compiler_(std::move(compiler)), process_(process) {}
+  Kernels(Driver driver, Compiler compiler, const std::string& cache, int64_t process)
+      : driver_(driver), compiler_(std::move(compiler)), cache_(cache), process_(process) {}
   const Result<std::string>& ImageOf(Kernel kernel, int architecture);
+  Result<std::string> MakeImage(Kernel kernel, int architecture) const;
   Result<const std::vector<Driver::Function>*> FunctionsOf(Kernel kernel);
 
   const Driver driver_;
   const Compiler compiler_;
+  const ImageCache cache_;
   const int64_t process_;  // a forked child cannot use the parent's device
   struct Image {
     std::once_flag once;  // so that one that is compiled does not hold up others

@@ -171,11 +171,14 @@ def compare_change(
 class DeviceKernels:
     """The kernels "flags", "figures", "compare" and "change" of numerics/device, on CUDA.
 
-    `folders`: where wheels are installed, beside whose libraries NVRTC lies. RuntimeError: why they
-    cannot be used here.
+    `folders`: where wheels are installed, beside whose libraries NVRTC lies. `cache`: a folder of
+    this user alone that keeps compiled kernels. `driver`: for tests. RuntimeError: why they cannot
+    be used here.
     """
 
-    def __init__(self, folders: list[str], driver: str = "libcuda.so.1") -> None: ...
+    def __init__(
+        self, folders: list[str], cache: str = "", driver: str = "libcuda.so.1"
+    ) -> None: ...
     def compile(self, kernel: str, architecture: int) -> None:
         """What launch() would compile at its first call; takes a second or so and needs no device.
         `architecture`: 90 is sm_90.
