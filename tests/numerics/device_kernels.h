@@ -15,7 +15,8 @@
 namespace mpnanny {
 
 using device::emulation::Order;
-inline constexpr Order kOrders[] = {Order::kForward, Order::kBackward, Order::kShuffled};
+// Beside the forward one.
+inline constexpr Order kOrders[] = {Order::kBackward, Order::kShuffled};
 
 // As many rows as are asked for, in as many launches as that takes; row i has slot i.
 inline device::Row RowOf(std::initializer_list<std::pair<const void*, DType>> tensors,
