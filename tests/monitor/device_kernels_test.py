@@ -5,11 +5,13 @@ tensors of the CPU, taken for a device's.
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 import torch
 from conftest import PACKAGE
 from mpnanny import _core
+from mpnanny.base.device_kernels import KERNELS, DeviceKernels, Launches, slots_of
 
 DRIVER = PACKAGE.parent / "libmpn_stand_in_driver.so"
 NVRTC = PACKAGE.parent / "libmpn_stand_in_nvrtc.so"
@@ -17,11 +19,22 @@ DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.flo
 
 
 @pytest.fixture
-def kernels(tmp_path):
+def wheels(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = tmp_path / "nvidia" / "cuda_nvrtc" / "lib"
     folder.mkdir(parents=True)
     (folder / "libnvrtc.so.12").symlink_to(NVRTC)
-    return _core.DeviceKernels([str(tmp_path)], "", str(DRIVER))
+    return str(tmp_path)
+
+
+@pytest.fixture
+def kernels(wheels):
+    return _core.DeviceKernels([wheels], "", str(DRIVER))
+
+
+@pytest.fixture
+def launches(wheels):
+    return Launches(DeviceKernels([wheels], str(DRIVER)), torch.device("cpu"))
 
 
 def row(slot: int, *tensors: torch.Tensor, options: int = 0) -> tuple[int, ...]:
@@ -112,3 +125,62 @@ def test_what_cannot_be_launched_is_told(kernels):
         kernels.compile("flags", 70)
     with pytest.raises(RuntimeError, match=r"driver is not here: libcuda\.so\.9"):
         _core.DeviceKernels([], "", "libcuda.so.9")
+
+
+def test_tensors_of_any_layout_are_launched(launches):
+    torch.manual_seed(3)
+    base = torch.randn(40, 30)
+    layouts = [base, base.t(), base[:, ::2], base[3:, 4:], base.expand(2, 40, 30), base[0, 0]]
+    images = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    for each in [*layouts, images]:
+        (flags,) = slots_of("flags", launches.run("flags", [[each]]))
+        assert flags[0] == each.numel()
+        assert flags[4:6] == (each.min().item(), each.max().item())
+        assert flags[6] == pytest.approx(each.double().square().sum().item(), rel=1e-11)
+    pairs = [[each, each.double().contiguous() * 1.5] for each in layouts]
+    pairs += [[base.t(), base.t().double() * 1.5], [images, images.double() * 1.5]]
+    for found, pair in zip(slots_of("compare", launches.run("compare", pairs)), pairs, strict=True):
+        wanted = _core.compare(*pair)
+        assert found[:10] == wanted[:10]
+        assert found[10:] == pytest.approx(wanted[10:], rel=1e-11)
+
+
+def test_scratch_memory_grows_and_serves_every_kernel(launches):
+    small, large = torch.ones(3), torch.ones(1_000_000)
+    for each in (small, large, small):
+        (figures,) = slots_of("figures", launches.run("figures", [[each]]))
+        assert figures[1][4] == each.numel()
+        assert figures[2][127] == each.numel()
+        (flags,) = slots_of("flags", launches.run("flags", [[each]]))
+        assert flags[6] == each.numel()
+
+
+def test_kernels_are_compiled_beside_the_training_and_kept(wheels, tmp_path):
+    kernels = DeviceKernels([wheels], str(DRIVER))
+    assert not kernels.is_ready("flags", 90)
+    kernels.compile(KERNELS, 90)
+    end = time.monotonic() + 30
+    while not all(kernels.is_ready(each, 90) for each in KERNELS):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert len(list((tmp_path / "cache" / "mpnanny" / "kernels").iterdir())) == len(KERNELS)
+    kernels.compile(["flags"], 70)
+    while not kernels.why:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert "sm_70" in kernels.why
+    assert not kernels.is_ready("flags", 90)
+
+
+def test_where_they_cannot_be_used_it_is_told_and_nothing_raised(wheels):
+    none = DeviceKernels([wheels], "libcuda.so.9")
+    assert "CUDA's driver is not here" in none.why
+    assert Launches(none, torch.device("cpu")).run("flags", [[torch.ones(2)]]) is None
+    none.compile(KERNELS, 90)
+    assert not none.is_ready("flags", 90)
+    kernels = DeviceKernels([wheels], str(DRIVER))
+    launches = Launches(kernels, torch.device("cpu"))
+    assert launches.run("flags", [[torch.ones(2, dtype=torch.int32)]]) is None
+    assert "unknown dtype" in kernels.refused
+    assert kernels.why == ""
+    assert launches.run("flags", [[torch.ones(2)]]) is not None
