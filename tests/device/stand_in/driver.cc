@@ -2,6 +2,8 @@
 // text of numerics/device in emulation. What "compiled" code names, it runs.
 #include <atomic>
 #include <cstring>
+#include <deque>
+#include <mutex>
 #include <string>
 
 #include "tests/device/stand_in/stand_in.h"
@@ -81,7 +83,10 @@ STAND_IN_CALL int cuModuleLoadData(void** module, const void* image) {
   const std::string text = static_cast<const char*>(image);
   const std::string cubin = "cubin " + std::to_string(architecture) + " ";
   if (!text.starts_with(cubin) && !text.starts_with("ptx ")) return kInvalidImage;
-  *module = new std::string(text.substr(text.rfind('/') + 1));
+  static std::mutex lock;
+  static std::deque<std::string> modules;  // as long as the process, which is their context's life
+  const std::lock_guard<std::mutex> locked(lock);
+  *module = &modules.emplace_back(text.substr(text.rfind('/') + 1));
   return 0;
 }
 STAND_IN_CALL int cuModuleGetFunction(void** function, void* module, const char* name) {
