@@ -38,7 +38,7 @@ void AddExtremes(double low, double high, double absmin, TensorStats& stats) {
     stats.min = std::min(stats.min, low);
     stats.max = std::max(stats.max, high);
   }
-  stats.absmax = std::max(-stats.min, stats.max);
+  stats.absmax = std::max(0 - stats.min, stats.max);  // of 0 no -0
   if (absmin > 0 && (stats.absmin == 0 || absmin < stats.absmin)) stats.absmin = absmin;
 }
 

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = {
     "base": "base_test",
     "monitor/core": "monitor_core_test",
+    "monitor/core/device": "device_test",
     "numerics": "numerics_test",
     "server": "server_test",
     "server/command_line": "command_line_test",

@@ -167,6 +167,51 @@ def compare(held: Any, reference: Any) -> tuple[Any, ...] | None: ...
 def compare_change(
     held_before: Any, held_after: Any, reference_before: Any, reference_after: Any
 ) -> tuple[Any, ...] | None: ...
+
+class DeviceKernels:
+    """The kernels "flags", "figures", "compare" and "change" of numerics/device, on CUDA.
+
+    `folders`: where wheels are installed, beside whose libraries NVRTC lies. `cache`: a folder of
+    this user alone that keeps compiled kernels. `driver`: for tests. RuntimeError: why they cannot
+    be used here.
+    """
+
+    def __init__(
+        self, folders: list[str], cache: str = "", driver: str = "libcuda.so.1"
+    ) -> None: ...
+    def compile(self, kernel: str, architecture: int) -> None:
+        """What launch() would compile at its first call; takes a second or so and needs no device.
+        `architecture`: 90 is sm_90.
+        """
+
+    def launch(
+        self,
+        kernel: str,
+        rows: list[tuple[int, ...]],
+        slots: int,
+        slot_count: int,
+        scratch: int,
+        scratch_bytes: int,
+        stream: int,
+    ) -> int:
+        """Launches on the current device and waits for nothing; returns how many tables it took (64
+        rows each). A row: (elements, slot, options, address, dtype, address, dtype, …), of
+        contiguous memory, dtypes as DEVICE_DTYPES numbers them; options: 0 or DEVICE_RESTARTS.
+        `slots`, `scratch`: addresses of device memory. ValueError: a row that cannot be read.
+        RuntimeError: what the driver or NVRTC refused.
+        """
+
+DEVICE_SLOT_BYTES: dict[str, int]
+DEVICE_DTYPES: dict[str, int]
+DEVICE_RESTARTS: int
+
+def device_scratch_bytes(rows: list[tuple[int, ...]]) -> int: ...
+def device_slots(kernel: str, data: bytes) -> list[tuple[Any, ...]]:
+    """flags: (numel, nan, posinf, neginf, least, greatest, squares). figures: (numel, [the figures
+    that whole() takes], [256 counts of exponents]). compare, change: as compare() and
+    compare_change().
+    """
+
 def format_errors(tensor: Any) -> tuple[Any, ...] | None: ...
 def format_loss(tensor: Any, format: str, scale: int) -> tuple[Any, ...] | None: ...
 def dimension_losses(tensor: Any, format: str) -> list[tuple[Any, ...]] | None: ...
