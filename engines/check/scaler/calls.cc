@@ -112,6 +112,14 @@ Paths ScalerMachine::OnBackward(NodeId id, NodeId loss, Paths in) {
       path.used.clear();
       path.unseen = false;
     }
+    const bool plain = known && scaler.empty() && !beside &&
+                       path.conditions.Known(kMixedPrecision) != Tri::kNo;
+    if (plain && !path.pending.empty()) {
+      path.mixed = Shown(id);
+    } else if (scaled && path.plain != kNoNode) {
+      path.mixed = path.plain;
+    }
+    path.cleared.clear();
     path.gradients = scaled ? Gradients::kScaled : Gradients::kPlain;
     path.scaler = scaler;
     path.updated = false;
@@ -124,8 +132,7 @@ Paths ScalerMachine::OnBackward(NodeId id, NodeId loss, Paths in) {
       path.pending.insert(scaler);
       path.awaiting.insert(path.backward);
       path.stale.merge(path.used);
-    } else if (known && scaler.empty() && !beside && path.pending.empty() &&
-               path.conditions.Known(kMixedPrecision) != Tri::kNo) {
+    } else if (plain && path.pending.empty()) {
       path.plain = Shown(id);
       Report(Violation::Kind::kPlainLoss, id, path, "");
     }
@@ -242,6 +249,10 @@ Paths ScalerMachine::OnStep(NodeId id, Paths in) {
       Report(Violation::Kind::kPlainStepAfterScaler, id, path, optimizer);
     } else if (!path.unscaled.contains(optimizer) && !other) {
       Report(Violation::Kind::kPlainStepScaled, id, path, optimizer);
+      if (!path.looked && path.unscaled.empty() && path.stepped.empty()) {
+        path.plain_step = Shown(id);
+        path.plain_stepped = optimizer;
+      }
       path.looked = true;  // one mistake is told once
     }
   });
