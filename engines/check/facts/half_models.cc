@@ -195,6 +195,22 @@ bool CastsPartBack(const FileFacts& facts, const std::string& model) {
   return false;
 }
 
+// True if something that is not seen is called for what it does to the model:
+// convert_weights(model). A function of this file casts where CastsPartBack() sees it.
+bool IsChangedElsewhere(const FileFacts& facts, const HalfOptimizer& optimizer) {
+  for (const Call& call : facts.names.calls()) {
+    const Definition callee = facts.Callee(call.node);
+    const bool here = callee.function != nullptr && callee.module == facts.number;
+    if (call.node < optimizer.cast || call.callee.starts_with("torch.") || here ||
+        !facts.syntax.Is(facts.syntax[call.node].parent, Kind::kExpressionStatement))
+      continue;
+    for (const NodeId argument : facts.names.Arguments(call.node)) {
+      if (facts.names.Key(argument) == optimizer.model) return true;
+    }
+  }
+  return false;
+}
+
 // What the calls of the file's own functions give to the variables that they are assigned to.
 void AddReturned(const FileFacts& facts, std::vector<WeightCast>* casts) {
   const Syntax& syntax = facts.syntax;
@@ -334,7 +350,14 @@ std::string OptimizerVariable(const FileFacts& facts, NodeId made) {
 bool IsPlainlyTrained(const FileFacts& facts, const HalfOptimizer& optimizer) {
   const std::string key = OptimizerVariable(facts, optimizer.call);
   if (key.empty() || !RunsBefore(facts, optimizer.cast, optimizer.call)) return false;
+  if (CastsPartBack(facts, optimizer.model)) return false;
   bool steps = false;
+  for (const WeightCast& cast : FindWeightCasts(facts)) {
+    // FP32 for the step, 16 bits for the rest.
+    if (cast.model == optimizer.model && cast.type != optimizer.type &&
+        cast.node > optimizer.cast)
+      return false;
+  }
   for (const Call& call : facts.names.calls()) {
     steps = steps || (call.method == "step" && facts.names.Key(call.receiver) == key);
     if (facts.scalers.At(call.node) != nullptr) {
@@ -348,7 +371,7 @@ bool IsPlainlyTrained(const FileFacts& facts, const HalfOptimizer& optimizer) {
       if (facts.names.Key(argument) == key) return false;
     }
   }
-  return steps;
+  return steps && !IsChangedElsewhere(facts, optimizer);
 }
 
 bool TrainsAdapters(const FileFacts& facts) {

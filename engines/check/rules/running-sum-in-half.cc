@@ -137,7 +137,8 @@ void Check(const FileFacts& facts, Sink& sink) {
   for (const NodeId statement : facts.augmented) {
     const NodeId target = facts.syntax.Child(statement, f.left);
     const std::string key = facts.names.Key(target);
-    if (key.empty() || facts.syntax.Text(facts.syntax.Child(statement, f.operator_)) != "+=")
+    const bool element = facts.syntax.Is(target, Kind::kSubscript);
+    if (key.empty() || element || facts.syntax.Text(facts.syntax.Child(statement, f.operator_)) != "+=")
       continue;
     const Value start = StartOf(facts, target);
     if (start.type == Type::kFp16 || start.type == Type::kBf16) {

@@ -136,7 +136,7 @@ void ScalerMachine::OnScalerUse(NodeId id, const std::string& scaler,
     ReportAt(Violation::Kind::kPlainAdded, path.mixed, path.mixed, blamed, optimizer);
   }
   if (path.gradients == Gradients::kNone && path.cleared.contains(optimizer) &&
-      GoesBackwardLater(id)) {
+      HasOneOptimizer() && GoesBackwardLater(id)) {
     Path blamed = path;
     blamed.scaler = scaler;
     ReportAt(Violation::Kind::kStepOnNone, id, id, blamed, optimizer);
