@@ -127,4 +127,9 @@ void NoteAssumed(const Value& value, RawFinding& finding) {
       " The FP16 autocast of this project stands elsewhere and is taken to hold here.";
 }
 
+void NoteUnlessShown(const Value& value, RawFinding& finding) {
+  NoteAssumed(value, finding);
+  finding.guess = finding.guess || !value.is_shown();
+}
+
 }  // namespace mpnanny::check

@@ -42,6 +42,8 @@ struct Value {
   NodeId origin = kNoNode;  // the expression that made it 16-bit
   NodeId passed = kNoNode;  // the function whose Entry it rests on
   bool operator==(const Value&) const = default;
+  // Known from the text of the function alone, whoever calls it.
+  bool is_shown() const { return !assumed && passed == kNoNode; }
   bool is_fp16() const { return type == Type::kFp16; }
   bool is_16bit() const {
     return type == Type::kFp16 || type == Type::kBf16 || type == Type::kHalf;

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "engines/check/facts/precision_setup.h"
+#include "engines/check/facts/torch_calls.h"
 #include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check {
@@ -86,6 +87,12 @@ bool KeepsModel(const FileFacts& facts, NodeId call, const std::string& model) {
     root = facts.names.Receiver(root);
   }
   return root != kNoNode && facts.names.Key(root) == model;
+}
+
+// The child of `parent` that holds the node.
+NodeId BranchOf(const Syntax& syntax, NodeId parent, NodeId node) {
+  while (node != kNoNode && syntax[node].parent != parent) node = syntax[node].parent;
+  return node;
 }
 
 // The call of parameters() that the expression is, or picks from with filter(…) or a
@@ -173,6 +180,37 @@ bool IsGivenMasters(const FileFacts& facts, NodeId made) {
   return false;
 }
 
+// True if a part of the model, or a parameter of some model, is made FP32 again: model.head.float(),
+// p.data = p.data.float().
+bool CastsPartBack(const FileFacts& facts, const std::string& model) {
+  for (const std::string_view name : {"float", "to"}) {
+    for (const Call* call : facts.names.CallsNamed(name)) {
+      if (!CastsBack(facts, call->node)) continue;
+      const std::string key = facts.names.Key(call->receiver);
+      // Only modules are cast in place, without an assignment; which one it is, is not asked.
+      const bool module = facts.syntax.Is(facts.syntax[call->node].parent, Kind::kExpressionStatement);
+      if (module || key.starts_with(model + ".") || key.ends_with(".data")) return true;
+    }
+  }
+  return false;
+}
+
+// True if something that is not seen is called for what it does to the model:
+// convert_weights(model). A function of this file casts where CastsPartBack() sees it.
+bool IsChangedElsewhere(const FileFacts& facts, const HalfOptimizer& optimizer) {
+  for (const Call& call : facts.names.calls()) {
+    const Definition callee = facts.Callee(call.node);
+    const bool here = callee.function != nullptr && callee.module == facts.number;
+    if (call.node < optimizer.cast || call.callee.starts_with("torch.") || here ||
+        !facts.syntax.Is(facts.syntax[call.node].parent, Kind::kExpressionStatement))
+      continue;
+    for (const NodeId argument : facts.names.Arguments(call.node)) {
+      if (facts.names.Key(argument) == optimizer.model) return true;
+    }
+  }
+  return false;
+}
+
 // What the calls of the file's own functions give to the variables that they are assigned to.
 void AddReturned(const FileFacts& facts, std::vector<WeightCast>* casts) {
   const Syntax& syntax = facts.syntax;
@@ -205,6 +243,37 @@ void AddReturned(const FileFacts& facts, std::vector<WeightCast>* casts) {
 
 }  // namespace
 
+bool RunsBefore(const FileFacts& facts, NodeId first, NodeId then) {
+  const Syntax& syntax = facts.syntax;
+  for (NodeId up = syntax[first].parent; up != kNoNode; up = syntax[up].parent) {
+    switch (syntax[up].kind) {
+      case Kind::kFunction:
+      case Kind::kLambda:
+      case Kind::kModule:
+        return true;
+      case Kind::kIf:
+      case Kind::kElif:
+      case Kind::kElse:
+      case Kind::kFor:
+      case Kind::kWhile:
+      case Kind::kTry:
+      case Kind::kExcept:
+      case Kind::kCaseClause:
+      case Kind::kConditional:
+      case Kind::kBoolean:
+        if (then < up || then >= syntax[up].after) return false;
+        // Both in one `if`, one of them in its other branch.
+        if (syntax.Is(up, Kind::kIf) &&
+            BranchOf(syntax, up, first) != BranchOf(syntax, up, then))
+          return false;
+        break;
+      default:
+        break;
+    }
+  }
+  return true;
+}
+
 const WeightCast* CastAt(const FileFacts& facts, const std::vector<WeightCast>& casts,
                          const std::string& model, NodeId use) {
   const Syntax& syntax = facts.syntax;
@@ -229,8 +298,7 @@ const WeightCast* CastAt(const FileFacts& facts, const std::vector<WeightCast>& 
 std::vector<WeightCast> FindWeightCasts(const FileFacts& facts) {
   std::vector<WeightCast> casts;
   const std::string& text = facts.syntax.text();
-  if (text.find("half()") == std::string::npos && text.find("float16") == std::string::npos)
-    return casts;
+  if (!HoldsAny(text, {"half", "float16"})) return casts;
   bool any = false;
   for (const Call& call : facts.names.calls()) {
     const NodeId id = call.node;
@@ -259,19 +327,51 @@ std::vector<HalfOptimizer> FindHalfOptimizers(const FileFacts& facts) {
     if (!call.callee.starts_with("torch.optim.") ||
         call.callee.find("lr_scheduler") != std::string_view::npos)
       continue;
-    const NodeId parameters = Parameters(facts, facts.names.Argument(id, 0, "params"));
+    const NodeId given = Traced(facts, facts.names.Argument(id, 0, "params"));
+    const NodeId parameters = Parameters(facts, given);
     if (parameters == kNoNode) continue;
-    const bool some = parameters != facts.names.Argument(id, 0, "params");
-    // Those that are picked may be the ones (adapters, a head) that were cast back.
-    if (some &&
-        (text.find("float()") != std::string::npos || text.find("float32") != std::string::npos))
-      continue;
+    const bool some = parameters != given;
     const std::string model = facts.names.Key(facts.names.Receiver(parameters));
+    // Those that are picked may be the ones (adapters, a head) that were cast back.
+    if (some && CastsPartBack(facts, model)) continue;
     const WeightCast* cast = CastAt(facts, casts, model, id);
     if (cast != nullptr && cast->type != HalfType::kUnknown && !IsGivenMasters(facts, id))
       found.push_back({id, cast->origin, model, some, cast->type, cast->loaded});
   }
   return found;
+}
+
+std::string OptimizerVariable(const FileFacts& facts, NodeId made) {
+  const NodeId parent = facts.syntax[made].parent;
+  if (!facts.syntax.Is(parent, Kind::kAssignment)) return "";
+  return facts.names.Key(facts.syntax.Child(parent, PythonFields().left));
+}
+
+bool IsPlainlyTrained(const FileFacts& facts, const HalfOptimizer& optimizer) {
+  const std::string key = OptimizerVariable(facts, optimizer.call);
+  if (key.empty() || !RunsBefore(facts, optimizer.cast, optimizer.call)) return false;
+  if (CastsPartBack(facts, optimizer.model)) return false;
+  bool steps = false;
+  for (const WeightCast& cast : FindWeightCasts(facts)) {
+    // FP32 for the step, 16 bits for the rest.
+    if (cast.model == optimizer.model && cast.type != optimizer.type &&
+        cast.node > optimizer.cast)
+      return false;
+  }
+  for (const Call& call : facts.names.calls()) {
+    steps = steps || (call.method == "step" && facts.names.Key(call.receiver) == key);
+    if (facts.scalers.At(call.node) != nullptr) {
+      steps = steps || facts.scalers.At(call.node)->optimizer == key;
+      continue;
+    }
+    if (call.callee.starts_with("torch.optim.lr_scheduler.") ||
+        facts.Callee(call.node).function != nullptr)
+      continue;
+    for (const NodeId argument : facts.names.Arguments(call.node)) {
+      if (facts.names.Key(argument) == key) return false;
+    }
+  }
+  return steps && !IsChangedElsewhere(facts, optimizer);
 }
 
 bool TrainsAdapters(const FileFacts& facts) {

@@ -29,6 +29,10 @@ std::vector<WeightCast> FindWeightCasts(const FileFacts& facts);
 const WeightCast* CastAt(const FileFacts& facts, const std::vector<WeightCast>& casts,
                          const std::string& model, NodeId use);
 
+// True if whoever runs `then` has run `first`: it is under no condition, loop or attempt that `then`
+// is not under. Of what stands in another function (__init__) only the former is asked.
+bool RunsBefore(const FileFacts& facts, NodeId first, NodeId then);
+
 struct HalfOptimizer {
   NodeId call = kNoNode;  // torch.optim.X(model.parameters(), …)
   NodeId cast = kNoNode;  // the expression that made the model 16-bit
@@ -41,6 +45,14 @@ struct HalfOptimizer {
 // Optimizers of torch.optim over parameters() of a variable whose weights were made 16-bit before,
 // in the same function, in a file that calls backward().
 std::vector<HalfOptimizer> FindHalfOptimizers(const FileFacts& facts);
+
+// True if torch's own step() is what updates these weights, and they are 16-bit on every way that
+// leads to the optimizer: the cast is under no condition that the optimizer is not under, and
+// nothing of torch or the project apart gets the optimizer, which might keep FP32 masters.
+bool IsPlainlyTrained(const FileFacts& facts, const HalfOptimizer& optimizer);
+
+// The variable that the optimizer is assigned to; "" for none.
+std::string OptimizerVariable(const FileFacts& facts, NodeId made);
 
 // True where the file trains adapters beside the model's own weights, which stay frozen: PEFT, LoRA
 // or quantised weights.

@@ -15,6 +15,11 @@ void Check(const FileFacts& facts, Sink& sink) {
     RawFinding& finding = sink.Add(found.call, "Adam keeps its moments in FP16 here, and its eps " +
                                                    ShowNumber(*eps) + " is zero in FP16.");
     if (found.some) finding.confidence = "medium";
+    // A fused step computes in FP32 and rounds only what it stores.
+    const NodeId fused = facts.names.Argument(found.call, -1, "fused");
+    if (!IsPlainlyTrained(facts, found) ||
+        (fused != kNoNode && !facts.syntax.Is(fused, Kind::kFalse)))
+      finding.form = "masters-unknown";
   }
 }
 

@@ -137,6 +137,17 @@ void Check(const FileFacts& facts, Sink& sink) {
       [&](const Violation& v, RawFinding& finding) {
         if (!StepsHere(facts, v)) finding.form = "other-function";
       });
+  ReportViolations(
+      facts, Violation::Kind::kPlainAdded, sink,
+      [&](const Violation& v) {
+        reported.insert(v.node);
+        return "This loss is not scaled, and its gradients are added to those of one that is: " +
+               v.scaler + ".step() divides both by the loss scale.";
+      },
+      [&](const Violation& v, RawFinding& finding) {
+        finding.guess = finding.guess || IsForInput(facts, v.node);
+        if (!StepsHere(facts, v)) finding.form = "other-function";
+      });
   for (const Violation& v : facts.scaler_order->violations()) {
     if (v.kind != Violation::Kind::kPlainLoss || v.node != v.inner || reported.contains(v.node) ||
         !IsFp16Loss(facts, v.node))

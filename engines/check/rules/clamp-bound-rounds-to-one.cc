@@ -15,7 +15,7 @@ void Check(const FileFacts& facts, Sink& sink) {
         call.node, "The upper bound " + std::string(facts.syntax.Text(bound).substr(0, 40)) +
                        " is 1 minus " + ShowNumber(1 - *value) + ": in " +
                        (type.type == Type::kBf16 ? "BF16" : "FP16") + " it rounds to exactly 1.");
-    NoteAssumed(type, finding);
+    NoteUnlessShown(type, finding);
   };
   ForEachTorchCall(facts, {"clamp", "clip", "clamp_", "clip_"},
                    [&](const TorchCall& call) { check(call, ArgumentOf(facts, call, 1, "max")); });

@@ -86,7 +86,7 @@ void Report(const FileFacts& facts, Sink& sink, NodeId node, NodeId constant, No
   if (!type.is_fp16() || !ZeroHurts(facts, node, 3)) return;
   RawFinding& finding = sink.Add(
       node, ShowNumber(*eps) + " rounds to zero in the FP16 value that it should keep from zero.");
-  NoteAssumed(type, finding);
+  NoteUnlessShown(type, finding);
 }
 
 // F.normalize(h) and the like: the epsilon is an argument with a default that FP16 does not hold.
@@ -101,7 +101,7 @@ void Inside(const FileFacts& facts, Sink& sink, const TorchCall& call, int posit
       sink.Add(call.node, std::string(call.name) + " runs in FP16 here, where its " +
                               (given == kNoNode ? "default " : "") + "eps=" + ShowNumber(*eps) +
                               " is zero: a vector of zeros becomes NaN.");
-  NoteAssumed(type, finding);
+  NoteUnlessShown(type, finding);
 }
 
 }  // namespace

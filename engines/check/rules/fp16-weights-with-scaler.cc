@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 #include <string>
 #include <string_view>
@@ -35,7 +36,45 @@ static bool NeedsNoFp32(const std::string& text) {
   return !Holds(text, "train(") && !Holds(text, ".fit(") && !Holds(text, "backward(");
 }
 
+// True if the call makes torch's own GradScaler, always on: FSDP's ShardedGradScaler takes FP16
+// gradients.
+static bool IsPlainScaler(const FileFacts& facts, const std::string& key) {
+  const auto& all = facts.scalers.made();
+  return std::any_of(all.begin(), all.end(), [&](const ScalerMade& made) {
+    const std::string& callee = facts.names.Callee(made.call);
+    return made.key == key && !made.enabled_given && callee.starts_with("torch.") &&
+           callee.ends_with(".amp.GradScaler");
+  });
+}
+
+// step() or unscale_() of a scaler on an optimizer of weights that were cast to FP16: the first one
+// raises.
+static void CheckSteps(const FileFacts& facts, Sink& sink) {
+  if (!facts.scalers.Has(ScalerCall::Op::kScale)) return;
+  const auto optimizers = FindHalfOptimizers(facts);
+  for (const HalfOptimizer& found : optimizers) {
+    const std::string key = OptimizerVariable(facts, found.call);
+    if (found.type != HalfType::kFp16 || found.loaded || found.some || key.empty()) continue;
+    for (const ScalerCall& call : facts.scalers.calls()) {
+      const bool uses = call.op == ScalerCall::Op::kStep || call.op == ScalerCall::Op::kUnscale;
+      const bool same = key.starts_with("self.")
+                            ? facts.syntax.Enclosing(call.call, Kind::kClass) ==
+                                  facts.syntax.Enclosing(found.call, Kind::kClass)
+                            : facts.syntax.FunctionOf(call.call) ==
+                                  facts.syntax.FunctionOf(found.call);
+      if (!uses || call.optimizer != key || !same) continue;
+      RawFinding& finding = sink.Add(
+          call.call, "The weights of " + found.model + " are FP16, and so are their gradients, which " +
+                         call.scaler + " refuses: ValueError.");
+      if (!IsPlainScaler(facts, call.scaler) || !IsPlainlyTrained(facts, found))
+        finding.form = "switchable";
+      break;  // nothing that follows can happen
+    }
+  }
+}
+
 void Check(const FileFacts& facts, Sink& sink) {
+  CheckSteps(facts, sink);
   if (!Holds(facts.syntax.text(), "16") || NeedsNoFp32(facts.syntax.text())) return;
   const std::vector<PrecisionSetup> setups = FindPrecisionSetups(facts);
   const PrecisionSetup* scaled = nullptr;

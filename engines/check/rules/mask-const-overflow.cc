@@ -36,7 +36,7 @@ void BecomesInfinite(const FileFacts& facts, Sink& sink, NodeId node, NodeId ten
                 "the softmax.");
   finding.confidence = "medium";
   finding.form = "infinite";
-  NoteAssumed(type, finding);
+  NoteUnlessShown(type, finding);
 }
 
 // The parameter of the function that gets argument number `position`; empty if there is none.

@@ -52,19 +52,22 @@ static HalfType CastTo(const FileFacts& facts, NodeId id) {
   return HalfType::kUnknown;
 }
 
-// True if the range is one of positions that may pass `limit`: not a small literal, and not the
-// channels of a frequency table.
-static bool MayPass(const FileFacts& facts, NodeId range, double limit) {
+// Whether the range is one of positions that pass `limit`: kYes where the text has the number,
+// kUnknown where it has none, kNo for a small one and for the channels of a frequency table.
+static Tri Passes(const FileFacts& facts, NodeId range, double limit) {
   const NodeId first = facts.names.Argument(range, 0, "end");
-  if (first == kNoNode || facts.names.Argument(range, 2, "step") != kNoNode) return false;
+  if (first == kNoNode || facts.names.Argument(range, 2, "step") != kNoNode) return Tri::kNo;
   const NodeId second = facts.names.Argument(range, 1, "");
   const NodeId end = second == kNoNode ? first : second;
-  if (const std::optional<double> value = facts.bindings.Number(end)) return *value > limit;
+  // The last position is one less than the end.
+  if (const auto value = facts.bindings.Number(end)) return *value > limit + 1 ? Tri::kYes : Tri::kNo;
   const std::string_view text = facts.syntax.Text(end);
   // Half of something is a number of frequencies: arange(D // 2).
   if (Holds(text, "// 2") || Holds(text, "//2") || Holds(text, "// 4") || Holds(text, "//4"))
-    return false;
-  return !HoldsAny(text, {"dim", "half", "channel", "freq", "head", "num_b", "class"});
+    return Tri::kNo;
+  return HoldsAny(text, {"dim", "half", "channel", "freq", "head", "num_b", "class"})
+             ? Tri::kNo
+             : Tri::kUnknown;
 }
 
 // Names of integers that must not be rounded.
@@ -92,9 +95,13 @@ static void CheckRange(const FileFacts& facts, NodeId range, Sink& sink) {
     type = CastTo(facts, call);
     place = up = call;
   }
-  if (type != HalfType::kUnknown && MayPass(facts, range, ExactUpTo(type)))
-    sink.Add(place, std::string("Positions are made in 16 bits: ") + Shown(type)).guess =
-        TakesTheType(facts, place) || TakesTheType(facts, dtype);
+  if (type == HalfType::kUnknown) return;
+  const Tri passes = Passes(facts, range, ExactUpTo(type));
+  if (passes == Tri::kNo) return;
+  RawFinding& finding =
+      sink.Add(place, std::string("Positions are made in 16 bits: ") + Shown(type));
+  finding.guess = TakesTheType(facts, place) || TakesTheType(facts, dtype);
+  if (passes == Tri::kUnknown) finding.form = "how-many-unknown";
 }
 
 // True if the function divides the variable, so that it holds no whole steps any more.
@@ -121,7 +128,10 @@ void Check(const FileFacts& facts, Sink& sink) {
       const HalfType type = CastTo(facts, call->node);
       if (type == HalfType::kUnknown || (steps && type == HalfType::kFp16)) continue;
       if (IsDivided(facts, call->node, variable)) continue;
-      sink.Add(call->node, std::string(variable) + " is rounded to 16 bits: " + Shown(type)).guess =
+      RawFinding& finding =
+          sink.Add(call->node, std::string(variable) + " is rounded to 16 bits: " + Shown(type));
+      finding.form = "how-many-unknown";
+      finding.guess =
           steps || TakesTheType(facts, call->node);  // a model may be trained with rounded steps
     }
   }

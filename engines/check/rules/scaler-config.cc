@@ -17,6 +17,9 @@ constexpr Setting kBackoffFactor = {"backoff_factor", 2};
 constexpr Setting kGrowthInterval = {"growth_interval", 3};
 constexpr Setting kEnabled = {"enabled", 4};
 
+// The form of what torch takes and what makes the scaler useless.
+constexpr std::string_view kAllowed = "allowed";
+
 class Reader {
  public:
   Reader(const FileFacts& facts, Sink& sink, NodeId call)
@@ -33,12 +36,14 @@ class Reader {
     return facts_.names.Argument(call_, setting.position + shift_, setting.name);
   }
 
-  void CheckNumber(const Setting& setting, bool (*wrong)(double), const char* better,
-                   const char* what) {
+  // `form`: "" where the constructor refuses the value.
+  void CheckNumber(const Setting& setting, bool (*wrong)(double), std::string_view form,
+                   const char* better, const char* what) {
     const NodeId argument = Argument(setting);
     const auto value = facts_.bindings.Number(argument);
     if (!value || !wrong(*value)) return;
-    Add(argument, std::string(setting.name) + "=" + ShowNumber(*value) + ": " + what, better);
+    Add(argument, std::string(setting.name) + "=" + ShowNumber(*value) + ": " + what, better).form =
+        form;
   }
 
   // Above it, gradients that are common overflow.
@@ -68,15 +73,18 @@ class Reader {
     if (given && IsSwitch(value)) {
       const bool device = syntax.Is(value, Kind::kString);
       RawFinding& finding = sink_.Add(
-          first, device ? "The first argument of this GradScaler is init_scale, not a device."
+          first, device ? "The first argument of this GradScaler is init_scale, not a device: scale() raises "
+                          "TypeError."
                         : "This switch lands in init_scale: True is a scale of 1, which never "
                           "helps, and the scaler is always on.");
+      if (!device) finding.form = kAllowed;  // a text is a TypeError in scale()
       if (!device && facts_.syntax.Is(syntax[first].parent, Kind::kArgumentList))
         finding.edits.push_back({{syntax[first].begin, syntax[first].begin}, "enabled="});
     }
     const NodeId enabled = syntax.Unwrap(Argument(kEnabled));
     if (syntax.Is(enabled, Kind::kString)) {
-      sink_.Add(enabled, "A string that is not empty counts as True: the scaler is always on.");
+      sink_.Add(enabled, "A string that is not empty counts as True: the scaler is always on.")
+          .form = kAllowed;
     }
   }
 
@@ -107,17 +115,20 @@ void Check(const FileFacts& facts, Sink& sink) {
     if (made.enabled_false) continue;
     Reader reader(facts, sink, made.call);
     reader.CheckNumber(
-        kInitScale, [](double v) { return v <= 0; }, "2.0**16",
+        kInitScale, [](double v) { return v <= 0; }, kAllowed, "2.0**16",
         "gradients are multiplied by this and divided by it again, so it must be positive.");
     reader.CheckInitialScale();
     reader.CheckNumber(
-        kGrowthFactor, [](double v) { return v <= 1.0; }, "2.0",
-        "the constructor asserts that it is above 1.");
+        kGrowthFactor, [](double v) { return v <= 1.0; }, "", "2.0",
+        "the constructor asserts that it is above 1: AssertionError.");
     reader.CheckNumber(
-        kBackoffFactor, [](double v) { return v >= 1.0 || v <= 0.0; }, "0.5",
-        "the scale must fall after an overflow; the constructor asserts that it is below 1.");
+        kBackoffFactor, [](double v) { return v >= 1.0; }, "", "0.5",
+        "the constructor asserts that it is below 1: AssertionError.");
     reader.CheckNumber(
-        kGrowthInterval, [](double v) { return v <= 4.0; }, "2000",
+        kBackoffFactor, [](double v) { return v <= 0.0; }, kAllowed, "0.5",
+        "after an overflow the scale is zero or negative, and gradients with it.");
+    reader.CheckNumber(
+        kGrowthInterval, [](double v) { return v <= 4.0; }, kAllowed, "2000",
         "the scale doubles after so few good steps and overflows again: a large part of all "
         "steps is skipped.");
     if (!HasSeveralImports(facts, facts.syntax.Child(made.call, PythonFields().function)))

@@ -104,6 +104,7 @@ Paths ScalerMachine::OnBackward(NodeId id, NodeId loss, Paths in) {
   const bool known = IsKnownLoss(loss);
   return WithScale(loss, std::move(in), [&](Path& path, const std::string& scaler) {
     const bool scaled = !scaler.empty() && path.conditions.AssumeMixedPrecision();
+    const bool seen = !path.unseen;
     if (path.unseen) {
       path.looked = true;  // perhaps
       // These gradients are new; whether update() has run on the older ones is not known.
@@ -112,6 +113,14 @@ Paths ScalerMachine::OnBackward(NodeId id, NodeId loss, Paths in) {
       path.used.clear();
       path.unseen = false;
     }
+    const bool plain = known && scaler.empty() && !beside &&
+                       path.conditions.Known(kMixedPrecision) != Tri::kNo;
+    if (plain && seen && !path.pending.empty()) {
+      path.mixed = Shown(id);
+    } else if (scaled && seen && path.plain != kNoNode) {
+      path.mixed = path.plain;
+    }
+    path.cleared.clear();
     path.gradients = scaled ? Gradients::kScaled : Gradients::kPlain;
     path.scaler = scaler;
     path.updated = false;
@@ -124,8 +133,7 @@ Paths ScalerMachine::OnBackward(NodeId id, NodeId loss, Paths in) {
       path.pending.insert(scaler);
       path.awaiting.insert(path.backward);
       path.stale.merge(path.used);
-    } else if (known && scaler.empty() && !beside && path.pending.empty() &&
-               path.conditions.Known(kMixedPrecision) != Tri::kNo) {
+    } else if (plain && path.pending.empty()) {
       path.plain = Shown(id);
       Report(Violation::Kind::kPlainLoss, id, path, "");
     }
@@ -232,6 +240,7 @@ Paths ScalerMachine::OnStep(NodeId id, Paths in) {
   const std::string optimizer = KeyOf(names().Receiver(id));
   // The other branch of scaler.step(): whatever is asked there, this is the way without scaling.
   const bool other = code().IsOtherStep(id);
+  const bool by_hand = code().ComputesWithScale(syntax().FunctionOf(id));  // it may unscale
   return Each(std::move(in), [&](Path& path) {
     if (path.gradients != Gradients::kScaled) return;
     if (IsFrameworks(path.scaler)) {
@@ -240,8 +249,12 @@ Paths ScalerMachine::OnStep(NodeId id, Paths in) {
     }
     if (path.stepped_since_backward.contains(optimizer)) {
       Report(Violation::Kind::kPlainStepAfterScaler, id, path, optimizer);
-    } else if (!path.unscaled.contains(optimizer) && !other) {
+    } else if (!path.unscaled.contains(optimizer) && !other && !by_hand) {
       Report(Violation::Kind::kPlainStepScaled, id, path, optimizer);
+      if (!path.looked && path.unscaled.empty() && path.stepped.empty()) {
+        path.plain_step = Shown(id);
+        path.plain_stepped = optimizer;
+      }
       path.looked = true;  // one mistake is told once
     }
   });

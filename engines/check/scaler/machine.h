@@ -43,10 +43,14 @@ struct Path {
   std::string scaler;       // who scaled the gradients
   NodeId backward = kNoNode;    // the last backward
   NodeId plain = kNoNode;       // the last one that was not scaled, where no other branch scales
+  NodeId mixed = kNoNode;       // a plain backward whose gradients are added to scaled ones
+  NodeId plain_step = kNoNode;  // optimizer.step() on scaled gradients since the last update()
+  std::string plain_stepped;    // whose
   NodeId skip = kNoNode;        // the branch that went round update() since unscale_()
   NodeId early_clip = kNoNode;  // a clip of gradients that came from outside of the function,
   NodeId early_read = kNoNode;  // another use of them, with no unscale_ before it
   std::set<std::string> unscaled, stepped;  // optimizers, since the last update()
+  std::set<std::string> cleared;            // optimizers, since the last backward
   std::set<std::string> stepped_since_backward;
   std::set<std::string> used;     // optimizers that have stepped since gradients were cleared
   std::set<std::string> stale;    // of those, the ones that a backward was added to
@@ -198,6 +202,11 @@ class ScalerMachine {
   // nothing in the project does, kUnknown if something does elsewhere and nobody calls the
   // function.
   Tri UnscalesOutside() const;
+  // True if the function that is analysed goes backward below the node, and not above it in the
+  // same loop.
+  bool GoesBackwardLater(NodeId node) const;
+  // True if all steps of the file are of one optimizer, which any backward pass is for.
+  bool HasOneOptimizer() const;
   // The optimizer that the backward pass is for, as far as the text says it.
   std::string ServedBy(NodeId backward) const;
   Paths OnScaler(NodeId id, const ScalerCall& call, Paths in);

@@ -33,6 +33,7 @@ struct Violation {
     kSkippedUpdate,         // after unscale_ a check for bad values goes round update
     kStepWithoutUpdate,     // step again before update
     kPlainStepScaled,       // optimizer.step() on gradients that carry the loss scale
+    kPlainStepUpdated,      // the same, and update() follows, which raises
     kPlainStepAfterScaler,  // optimizer.step() in addition to scaler.step(optimizer)
     kOtherScaler,           // unscale_ or step on a scaler that did not scale the loss
     kUpdateBetween,         // step or unscale_ after update, on gradients of before it
@@ -43,6 +44,8 @@ struct Violation {
     kPlainLoss,             // any plain backward with mixed precision perhaps on
     kScaleAfterUpdate,      // a scaled value divided by the scale of after update
     kMixedScales,           // gradients of two scalers added up for one optimizer
+    kPlainAdded,            // a plain backward on top of scaled gradients, or the other way round
+    kStepOnNone,            // step() on cleared gradients, whose backward comes after it
     kUnscaledTwice,         // unscale_ on gradients that an earlier unscale_ has divided already
   };
   Kind kind = Kind::kClipScaled;

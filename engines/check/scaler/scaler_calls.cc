@@ -24,6 +24,7 @@ void ScalerMachine::ClearGradients(Path& path) {
   path.stale.clear();
   path.pending.clear();
   path.divided.clear();
+  path.mixed = kNoNode;
   path.early_clip = path.early_read = kNoNode;
 }
 
@@ -89,7 +90,37 @@ Paths ScalerMachine::OnZeroGrad(NodeId id, Paths in) {
       });
     }
     ClearGradients(path);
+    const NodeId kept = names().Argument(id, 0, "set_to_none");
+    if (optimizer && (kept == kNoNode || syntax().Is(kept, Kind::kTrue)))
+      path.cleared.insert(cleared);
   });
+}
+
+bool ScalerMachine::GoesBackwardLater(NodeId node) const {
+  if (frames_.size() > 1) return false;
+  const Syntax& tree = root_.syntax();
+  bool later = false;
+  for (const Call* call : root_.names().CallsNamed("backward")) {
+    if (tree.FunctionOf(call->node) != tree.FunctionOf(node)) continue;
+    if (call->node < node) return false;
+    later = later || tree[tree.StatementOf(call->node)].parent ==
+                         tree[tree.StatementOf(node)].parent;
+  }
+  return later;
+}
+
+bool ScalerMachine::HasOneOptimizer() const {
+  std::set<std::string> stepped;
+  for (const ScalerCall& call : root_.scalers().calls()) {
+    if (call.op == ScalerCall::Op::kStep || call.op == ScalerCall::Op::kUnscale)
+      stepped.insert(call.optimizer);
+  }
+  for (const Call* call : root_.names().CallsNamed("step")) {
+    if (call->receiver == kNoNode) continue;
+    const std::string key = root_.names().Key(call->receiver);
+    if (root_.scalers().IsOptimizer(key)) stepped.insert(key);
+  }
+  return stepped.size() == 1;
 }
 
 void ScalerMachine::OnScalerUse(NodeId id, const std::string& scaler,
@@ -98,6 +129,17 @@ void ScalerMachine::OnScalerUse(NodeId id, const std::string& scaler,
     Path blamed = path;
     blamed.scaler = scaler;
     ReportAt(Violation::Kind::kPlainBackward, path.plain, path.plain, blamed, optimizer);
+  }
+  if (path.mixed != kNoNode && HasOneOptimizer()) {
+    Path blamed = path;
+    blamed.scaler = scaler;
+    ReportAt(Violation::Kind::kPlainAdded, path.mixed, path.mixed, blamed, optimizer);
+  }
+  if (path.gradients == Gradients::kNone && path.cleared.contains(optimizer) &&
+      HasOneOptimizer() && GoesBackwardLater(id)) {
+    Path blamed = path;
+    blamed.scaler = scaler;
+    ReportAt(Violation::Kind::kStepOnNone, id, id, blamed, optimizer);
   }
   if (path.gradients != Gradients::kScaled) return;
   const auto made_here = [&](const std::string& key) { return root_.scalers().IsMadeHere(key); };
@@ -176,6 +218,12 @@ Paths ScalerMachine::OnScaler(NodeId id, const ScalerCall& call, Paths in) {
           Report(Violation::Kind::kUpdateWithoutStep, id, path, "");
           path.escaped = true;  // it raises: nothing that follows can happen
         }
+        if (path.plain_step != kNoNode && path.unscaled.empty() && path.stepped.empty() &&
+            names().Arguments(id).empty())
+          ReportAt(Violation::Kind::kPlainStepUpdated, path.plain_step, path.plain_step, path,
+                   path.plain_stepped);
+        path.plain_step = kNoNode;
+        path.plain_stepped.clear();
         path.looked = false;
         if (!path.stepped.empty()) {
           // Another scaler's losses are not touched.

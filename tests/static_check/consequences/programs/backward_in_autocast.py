@@ -1,0 +1,21 @@
+import torch
+from torch import nn
+
+
+def main():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 1)).to("cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+    for _ in range(5):
+        x = torch.randn(64, 16, device="cuda")
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = (model(x) - 1).float().pow(2).mean()
+            scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+if __name__ == "__main__":
+    main()

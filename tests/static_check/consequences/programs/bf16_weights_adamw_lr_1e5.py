@@ -1,0 +1,19 @@
+import torch
+from torch import nn
+
+
+def main():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 1))
+    model = model.to(device="cuda", dtype=torch.bfloat16)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)  # <- warning
+    for _ in range(20):
+        x = torch.randn(32, 64, device="cuda", dtype=torch.bfloat16)
+        loss = (model(x).float() - 1).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    main()

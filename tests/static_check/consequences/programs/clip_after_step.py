@@ -1,0 +1,22 @@
+import torch
+from torch import nn
+
+
+def main():
+    torch.manual_seed(0)
+    model = nn.Linear(16, 1).to("cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for _ in range(5):
+        x = 4 * torch.randn(64, 16, device="cuda")
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = (model(x).float() - 1).pow(2).mean()
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # <- error
+        scaler.update()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+import torch
+
+LENGTH = 1024
+
+
+def main():
+    positions = torch.arange(LENGTH, dtype=torch.float16, device="cuda")
+    frequencies = 1.0 / 10000 ** (torch.arange(0, 32, 2, device="cuda") / 32)
+    return torch.sin(positions[:, None].float() * frequencies)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+import torch
+
+LENGTH = 2048
+
+
+def main():
+    positions = torch.arange(LENGTH, dtype=torch.float32, device="cuda")
+    frequencies = 1.0 / 10000 ** (torch.arange(0, 32, 2, device="cuda") / 32)
+    return torch.sin(positions[:, None] * frequencies).to(torch.bfloat16)
+
+
+if __name__ == "__main__":
+    main()
