@@ -65,9 +65,7 @@ class Elsewhere:
         """
         self._settle(step, references)
         candidates = [found for each in lost if (found := _candidate(each)) is not None]
-        entries = [each for each in references.living() if _memory(each) is not None]
-        near = _near(candidates, entries)
-        _measure(candidates, near)
+        _look_around(candidates, references)
         sizes: dict[_Line, list[int]] = {}  # elements that were lost, and those that are held
         for each in candidates:
             size = sizes.setdefault(each.line, [0, 0])
@@ -145,18 +143,38 @@ def _candidate(lost: Lost) -> _Candidate | None:
     return found
 
 
-def _near(lost: list[_Candidate], entries: list[Entry]) -> list[list[Entry]]:
-    """Of each of `lost` the memories that may hold what is missing; waits for a device once."""
+def _look_around(lost: list[_Candidate], references: References) -> None:
+    """Fills the figures of `lost`; waits for a device twice."""
+    # Referred to until everything is measured, and no longer.
+    memories = [
+        _Memory(each, memory)
+        for each in references.living()
+        if (memory := _memory(each)) is not None
+    ]
+    _measure(lost, _near(lost, memories))
+
+
+@dataclass(slots=True)
+class _Memory:
+    entry: Entry
+    whole: torch.Tensor  # flat
+
+    def laid_out_as(self, tensor: torch.Tensor) -> torch.Tensor:
+        return self.whole.as_strided(tensor.shape, tensor.stride(), 0)
+
+
+def _near(lost: list[_Candidate], memories: list[_Memory]) -> list[list[_Memory]]:
+    """Of each of `lost` the memories that may hold what is missing."""
     by_size: dict[Any, tuple[list[int], list[int]]] = {}
     for at, each in enumerate(lost):
         by_size.setdefault(_key(each.tensor), ([], []))[0].append(at)
-    for at, entry in enumerate(entries):
-        if (key := (entry.base.numel(), entry.base.device)) in by_size:
+    for at, memory in enumerate(memories):
+        if (key := _key(memory.entry.base)) in by_size:
             by_size[key][1].append(at)
-    found: list[list[Entry]] = [[] for _ in lost]
+    found: list[list[_Memory]] = [[] for _ in lost]
     groups = [(some, others) for some, others in by_size.values() if others]
     flags = [
-        _nearness([lost[i] for i in some], [entries[k] for k in others]) for some, others in groups
+        _nearness([lost[i] for i in some], [memories[k] for k in others]) for some, others in groups
     ]
     if not flags:
         return found
@@ -165,9 +183,10 @@ def _near(lost: list[_Candidate], entries: list[Entry]) -> list[list[Entry]]:
         for i in some:
             own = lost[i].tensor.untyped_storage()._cdata
             for k in others:
-                is_other = entries[k] is not lost[i].lost.entry and entries[k].alive.cdata != own
+                entry = memories[k].entry
+                is_other = entry is not lost[i].lost.entry and entry.alive.cdata != own
                 if next(flat) and is_other:
-                    found[i].append(entries[k])
+                    found[i].append(memories[k])
     return found
 
 
@@ -175,8 +194,8 @@ def _key(tensor: torch.Tensor) -> Any:
     return tensor.numel(), tensor.device
 
 
-def _nearness(lost: list[_Candidate], entries: list[Entry]) -> torch.Tensor:
-    """Whether each of `entries` is near each of `lost` by some numbers: a row for each of these."""
+def _nearness(lost: list[_Candidate], memories: list[_Memory]) -> torch.Tensor:
+    """Whether each of `memories` is near each of `lost`, by some numbers: a row for each."""
     numel = lost[0].numel
     count = min(NUMBERS, numel)
     spread = torch.arange(count, device=lost[0].tensor.device) * numel // count
@@ -189,7 +208,8 @@ def _nearness(lost: list[_Candidate], entries: list[Entry]) -> torch.Tensor:
         missing = should - tensor[at].reshape(-1).to(torch.float64)
         layout = (tensor.shape, tensor.stride())
         if layout not in others_as:
-            numbers = [_as(entry, tensor)[at].reshape(-1).to(torch.float64) for entry in entries]
+            values = [memory.laid_out_as(tensor)[at] for memory in memories]
+            numbers = [each.reshape(-1).to(torch.float64) for each in values]
             others_as[layout] = torch.stack(numbers)
         others = others_as[layout]
         most = NEAR * missing.norm()
@@ -198,10 +218,9 @@ def _nearness(lost: list[_Candidate], entries: list[Entry]) -> torch.Tensor:
     return torch.stack(rows)
 
 
-def _measure(lost: list[_Candidate], near: list[list[Entry]]) -> None:
-    """Fills the figures of `lost`; waits for a device once."""
+def _measure(lost: list[_Candidate], near: list[list[_Memory]]) -> None:
     figures: list[torch.Tensor] = []
-    for each, entries in zip(lost, near, strict=True):
+    for each, memories in zip(lost, near, strict=True):
         reference, tensor = each.lost.reference, each.tensor
         missing = reference - tensor.to(torch.float64)
         figures.append(missing.norm())
@@ -210,13 +229,13 @@ def _measure(lost: list[_Candidate], near: list[list[Entry]]) -> None:
             figures.append((source.to(tensor.dtype) == tensor).all())
             figures.append((source == tensor.to(source.dtype)).all())
             figures.append((source.to(torch.float64) - reference).norm())
-        for entry in entries:
-            other = _as(entry, tensor).to(torch.float64)
+        for memory in memories:
+            other = memory.laid_out_as(tensor).to(torch.float64)
             figures += [(other - apart).norm() for apart in (reference, missing, -missing)]
     if not figures:
         return
     numbers = iter(torch.stack([each.to(torch.float64) for each in figures]).tolist())
-    for each, entries in zip(lost, near, strict=True):
+    for each, memories in zip(lost, near, strict=True):
         each.missing = next(numbers)
         if each.source is not None:
             each.source.rounds_to_it, each.source.has_its_value = (
@@ -224,7 +243,7 @@ def _measure(lost: list[_Candidate], near: list[list[Entry]]) -> None:
                 bool(next(numbers)),
             )
             each.source.distance = next(numbers)
-        each.near = [(entry, [next(numbers) for _ in range(3)]) for entry in entries]
+        each.near = [(memory.entry, [next(numbers) for _ in range(3)]) for memory in memories]
 
 
 def _is_copied(lost: _Candidate, references: References) -> bool:
@@ -263,12 +282,6 @@ def _holds(entry: Entry, lost: _Candidate, distances: list[float]) -> bool:
 
 def _is_close(distance: float, lost: _Candidate) -> bool:
     return 0 < lost.missing < math.inf and distance < CLOSE * lost.missing
-
-
-def _as(entry: Entry, tensor: torch.Tensor) -> torch.Tensor:
-    """The memory of an entry, laid out as `tensor`."""
-    memory: torch.Tensor = _memory(entry)
-    return memory.as_strided(tensor.shape, tensor.stride(), 0)
 
 
 def _memory(entry: Entry) -> Any:
