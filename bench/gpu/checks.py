@@ -20,6 +20,7 @@ import mpnanny
 import torch
 from answers import choosing, comparing, guarding
 from bits import bits, compiling
+from kernels import kernels
 from setup import PASS, PRECISIONS, SKIPPED, Planted, Row, Rows, Setup, rows_of, some, verdict
 from trainings import Subject, Training
 from turns import TURN, medians, pairs
@@ -241,6 +242,7 @@ def memory(setup: Setup) -> Rows:
 
 
 CHECKS: dict[str, tuple[Callable[[Setup], Iterable[Row]], str]] = {
+    "kernels": (kernels, "The device kernels give the CPU's figures"),
     "bits": (bits, "A watched training with shadow steps is the unwatched one, bit for bit"),
     "alerts": (alerts, "A planted FP16 overflow is found with its operator and its line"),
     "syncs": (syncs, "Plain watched steps never wait for the device"),
