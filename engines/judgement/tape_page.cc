@@ -205,8 +205,8 @@ std::string LayerText(const LayerProfile& layer) {
   }
   if (!formats.empty()) parts.push_back(formats);
   return (layer.module.empty() ? "the model" : layer.module) +
-         std::string(layer.backward ? " (backward): " : " (forward): ") + NameOf(layer.type) + "; " +
-         Joined(parts, "; ");
+         std::string(layer.backward ? " (backward): " : " (forward): ") + NameOf(layer.type) +
+         "; " + Joined(parts, "; ");
 }
 
 const char* Sentence(Why why) {

@@ -296,8 +296,9 @@ Result<void> Database::CheckIdentity() {
     return Unavailable(shown + " has schema version " + std::to_string(version) +
                            "; this mpnanny reads versions " + std::to_string(kOldestUserVersion) +
                            " to " + std::to_string(kNewestUserVersion) + ".",
-                       version > kNewestUserVersion ? "A newer monitor wrote it: update mpnanny."
-                                                : "The monitor may not have finished creating it.");
+                       version > kNewestUserVersion
+                           ? "A newer monitor wrote it: update mpnanny."
+                           : "The monitor may not have finished creating it.");
   }
   return {};
 }

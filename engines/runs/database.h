@@ -26,8 +26,9 @@
 namespace mpnanny::runs {
 
 // What monitor/schema/*.sql writes into the file's header, PRAGMA user_version among it: the oldest
-// schema whose readers understand the file. One of 1 may have tables and columns of a later monitor,
-// which HasColumn() tells: what only adds leaves the number. (base/version.h: the schema itself.)
+// schema whose readers understand the file. One of 1 may have tables and columns of a later
+// monitor, which HasColumn() tells: what only adds leaves the number. (base/version.h: the schema
+// itself.)
 inline constexpr int64_t kApplicationId = 0x4d504e59;  // "MPNY"
 inline constexpr int64_t kOldestUserVersion = 1;
 inline constexpr int64_t kNewestUserVersion = 2;

@@ -158,8 +158,7 @@ PyObject* LaunchKernel(PyObject* object, PyObject* args) {
   }
   Kernels* const kernels = KernelsIn(object);
   std::vector<Table> tables;
-  if (kernels == nullptr || !FindKernel(name, kernel) || !ParseTables(rows, tables))
-    return nullptr;
+  if (kernels == nullptr || !FindKernel(name, kernel) || !ParseTables(rows, tables)) return nullptr;
   Result<void> launched;
   {
     const Unlocked unlocked;
@@ -187,17 +186,16 @@ PyObject* SlotTuple(const device::FlagsSlot& slot) {
                        slot.greatest, slot.squares);
 }
 PyObject* SlotTuple(const device::FiguresSlot& slot) {
-  return Py_BuildValue(
-      "(L[LLLLLddddddLLLL]N)", slot.elements, slot.nan, slot.posinf, slot.neginf, slot.zeros,
-      slot.finite, slot.min, slot.max, slot.absmin, slot.mean, slot.squared_deviation,
-      slot.squares, slot.below_fp16, slot.subnormal_fp16, slot.above_fp16, slot.near_fp16_max,
-      ListOf(slot.exponents, PyLong_FromLongLong));
+  return Py_BuildValue("(L[LLLLLddddddLLLL]N)", slot.elements, slot.nan, slot.posinf, slot.neginf,
+                       slot.zeros, slot.finite, slot.min, slot.max, slot.absmin, slot.mean,
+                       slot.squared_deviation, slot.squares, slot.below_fp16, slot.subnormal_fp16,
+                       slot.above_fp16, slot.near_fp16_max,
+                       ListOf(slot.exponents, PyLong_FromLongLong));
 }
 PyObject* SlotTuple(const device::CompareSlot& slot) { return FiguresTuple(device::ErrorOf(slot)); }
 PyObject* SlotTuple(const device::ChangeSlot& slot) {
   return Py_BuildValue("(LLLddddd)", slot.elements, slot.moved, slot.lost, slot.change,
-                       slot.lost_change, slot.kept_change, slot.squared_change,
-                       slot.squared_error);
+                       slot.lost_change, slot.kept_change, slot.squared_change, slot.squared_error);
 }
 
 template <typename Slot>
@@ -232,18 +230,20 @@ PyObject* ReadSlots(PyObject*, PyObject* args) {
 
 PyMethodDef kDeviceKernelsMethods[] = {
     {"compile", Method<&CompileKernel>(), METH_VARARGS,
-     "compile(kernel, architecture): what launch() would compile at its first call; needs no device"},
+     "compile(kernel, architecture): what launch() would compile at its first call; needs no "
+     "device"},
     {"launch", Method<&LaunchKernel>(), METH_VARARGS,
      "launch(kernel, [(elements, slot, options, address, dtype, …)], slots, slot count, scratch,"
      " scratch bytes, stream) -> how many tables"},
     {nullptr, nullptr, 0, nullptr}};
-PyType_Slot kDeviceKernelsSlots[] = {{Py_tp_init, reinterpret_cast<void*>(&Guarded<&InitKernels>::Call)},
-                        {Py_tp_dealloc, reinterpret_cast<void*>(&DeallocKernels)},
-                        {Py_tp_methods, kDeviceKernelsMethods},
-                        {Py_tp_new, reinterpret_cast<void*>(&PyType_GenericNew)},
-                        {0, nullptr}};
-PyType_Spec kDeviceKernelsSpec = {"mpnanny._core.DeviceKernels", sizeof(KernelsObject), 0, Py_TPFLAGS_DEFAULT,
-                     kDeviceKernelsSlots};
+PyType_Slot kDeviceKernelsSlots[] = {
+    {Py_tp_init, reinterpret_cast<void*>(&Guarded<&InitKernels>::Call)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&DeallocKernels)},
+    {Py_tp_methods, kDeviceKernelsMethods},
+    {Py_tp_new, reinterpret_cast<void*>(&PyType_GenericNew)},
+    {0, nullptr}};
+PyType_Spec kDeviceKernelsSpec = {"mpnanny._core.DeviceKernels", sizeof(KernelsObject), 0,
+                                  Py_TPFLAGS_DEFAULT, kDeviceKernelsSlots};
 
 PyMethodDef kDeviceFunctions[] = {
     {"device_scratch_bytes", Method<&ScratchBytesOf>(), METH_O,

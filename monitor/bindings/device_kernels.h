@@ -1,5 +1,5 @@
-// `_core.DeviceKernels`: the device kernels, launched on memory of which Python knows the address, and
-// what they leave in their slots.
+// `_core.DeviceKernels`: the device kernels, launched on memory of which Python knows the address,
+// and what they leave in their slots.
 #ifndef MPNANNY_MONITOR_BINDINGS_DEVICE_KERNELS_H_
 #define MPNANNY_MONITOR_BINDINGS_DEVICE_KERNELS_H_
 

@@ -113,8 +113,8 @@ ReferenceError ErrorOf(const CompareSlot& slot) {
 }
 
 ChangeError ChangeOf(const ChangeSlot& slot) {
-  return {slot.elements,    slot.moved,          slot.lost,          slot.change, slot.lost_change,
-          slot.kept_change, slot.squared_change, slot.squared_error};
+  return {slot.elements,    slot.moved,       slot.lost,           slot.change,
+          slot.lost_change, slot.kept_change, slot.squared_change, slot.squared_error};
 }
 
 }  // namespace mpnanny::device

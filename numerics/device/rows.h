@@ -1,5 +1,5 @@
-// The host's side of table.h: rows put into a table, the scratch memory that a launch wants, and slots
-// that came back, as the structs that the kernels of a CPU fill.
+// The host's side of table.h: rows put into a table, the scratch memory that a launch wants, and
+// slots that came back, as the structs that the kernels of a CPU fill.
 //
 // Pure functions on values; safe from any thread.
 #ifndef MPNANNY_NUMERICS_DEVICE_ROWS_H_

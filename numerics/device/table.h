@@ -1,5 +1,5 @@
-// What the host and the device kernels tell each other: rows that name tensors, slots that hold what
-// came out, and the scratch memory between them.
+// What the host and the device kernels tell each other: rows that name tensors, slots that hold
+// what came out, and the scratch memory between them.
 //
 // Plain values of one layout on both sides. NVRTC compiles this file too, and has no headers of the
 // standard library: hence `long long` instead of int64_t, and no include.
@@ -8,8 +8,8 @@
 
 namespace mpnanny::device {
 
-// A launch takes one table, which travels with it as a parameter: at most 4 KB, and nothing that has
-// to be copied or to stay alive.
+// A launch takes one table, which travels with it as a parameter: at most 4 KB, and nothing that
+// has to be copied or to stay alive.
 inline constexpr int kRows = 64;
 inline constexpr int kThreads = 256;       // of a block
 inline constexpr int kElements = 1 << 16;  // of a row that one block reads

@@ -1,5 +1,5 @@
-// The whole path of a launch, from a table to slots, on stand-ins for CUDA's driver and NVRTC that run
-// the kernels on the CPU; and each of their calls failing.
+// The whole path of a launch, from a table to slots, on stand-ins for CUDA's driver and NVRTC that
+// run the kernels on the CPU; and each of their calls failing.
 #include "monitor/core/device/kernels.h"
 
 #include <gtest/gtest.h>
@@ -153,8 +153,9 @@ TEST_F(DeviceKernels, EveryKernelGivesItsSlots) {
   Table changes = {};
   Row change = RowOf(before, 0);
   int i = 0;
-  for (const void* each : {static_cast<const void*>(before.data()), static_cast<const void*>(after.data()),
-                           static_cast<const void*>(was.data()), static_cast<const void*>(now.data())}) {
+  for (const void* each :
+       {static_cast<const void*>(before.data()), static_cast<const void*>(after.data()),
+        static_cast<const void*>(was.data()), static_cast<const void*>(now.data())}) {
     change.address[i] = reinterpret_cast<uint64_t>(each);
     change.dtypes[i] = static_cast<unsigned char>(i < 2 ? DType::kFloat32 : DType::kFloat64);
     ++i;
@@ -268,8 +269,7 @@ TEST_F(DeviceKernels, EachFailureOfTheDriverSaysWhichCallAndWhatToDo) {
     ASSERT_TRUE(kernels);
     Fail(call, 2);
     std::vector<FlagsSlot> slots(1);
-    const auto failed =
-        (*kernels)->Launch(Kernel::kFlags, TableOf(), MemoryOf(slots), nullptr);
+    const auto failed = (*kernels)->Launch(Kernel::kFlags, TableOf(), MemoryOf(slots), nullptr);
     ASSERT_FALSE(failed);
     EXPECT_EQ(failed.error().message,
               std::string(call) + " failed: CUDA_ERROR_OUT_OF_MEMORY (out of memory).");
@@ -313,8 +313,8 @@ TEST_F(DeviceKernels, EachFailureOfNvrtcSaysWhichCall) {
 }
 
 TEST_F(DeviceKernels, NvrtcIsFoundBesideTorchOrWhereTheLoaderLooks) {
-  for (const char* place : {"nvidia/cu13/lib/libnvrtc.so.13", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12",
-                            "libnvrtc.so.11.2"}) {
+  for (const char* place : {"nvidia/cu13/lib/libnvrtc.so.13",
+                            "nvidia/cuda_nvrtc/lib/libnvrtc.so.12", "libnvrtc.so.11.2"}) {
     const Wheels wheels(place);
     const auto compiler = Compiler::Open({"/nowhere", wheels.root()});
     ASSERT_TRUE(compiler) << place;

@@ -33,8 +33,9 @@ TEST(RealNvrtc, CompilesEveryKernelForEveryArchitectureThatItKnows) {
       }
       ASSERT_TRUE(code) << code.error().Text();
       ++compiled;
-      EXPECT_EQ(code->find(architecture == 999 ? ".version" : "\x7f" "ELF") !=
-                    std::string::npos,
+      EXPECT_EQ(code->find(architecture == 999 ? ".version"
+                                               : "\x7f"
+                                                 "ELF") != std::string::npos,
                 true);
       EXPECT_NE(code->find(std::string("mpn_") + name), std::string::npos);
       std::cout << "sm_" << architecture << " " << name << ": " << code->size() << " bytes, "

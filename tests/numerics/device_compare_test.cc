@@ -1,5 +1,5 @@
-// The device kernels `compare` and `change` in emulation, against the kernels of the CPU and a plain
-// loop.
+// The device kernels `compare` and `change` in emulation, against the kernels of the CPU and a
+// plain loop.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,8 +25,9 @@ struct Pair {
 };
 
 device::Row RowOf(const Pair& pair, DType dtype, unsigned options = 0) {
-  return mpnanny::RowOf({{pair.held.memory.data(), dtype}, {pair.reference.data(), DType::kFloat64}},
-                        pair.reference.size(), options);
+  return mpnanny::RowOf(
+      {{pair.held.memory.data(), dtype}, {pair.reference.data(), DType::kFloat64}},
+      pair.reference.size(), options);
 }
 
 ReferenceError OnCpu(const Pair& pair, DType dtype) {
@@ -213,7 +214,8 @@ TEST(DeviceCompare, OneBlockBeyondDoubleScalesAll) {
   // Each block's sum is finite, all together are not.
   pair.reference.assign(200'000, 5e151);
   pair.held = Store(DType::kFloat32, std::vector<float>(200'000, 1));
-  const ReferenceError sum = OnDevice(pair, DType::kFloat32), expected = OnCpu(pair, DType::kFloat32);
+  const ReferenceError sum = OnDevice(pair, DType::kFloat32),
+                       expected = OnCpu(pair, DType::kFloat32);
   ASSERT_TRUE(std::isfinite(sum.squared_reference));
   EXPECT_LE(std::fabs(sum.squared_reference - expected.squared_reference),
             1e-11 * expected.squared_reference);
@@ -230,7 +232,8 @@ TEST(DeviceCompare, AReferenceThatAloneIsNotFiniteIsPutRight) {
       pair.reference[131'072] = kInf;
       pair.reference[139'999] = kNan;
       std::vector<float> fp32(pair.reference.begin(), pair.reference.end());
-      const void* const memory = narrow ? static_cast<const void*>(fp32.data()) : pair.reference.data();
+      const void* const memory =
+          narrow ? static_cast<const void*>(fp32.data()) : pair.reference.data();
       const auto run = [&](unsigned options) {
         return Compare({mpnanny::RowOf({{pair.held.memory.data(), dtype},
                                         {memory, narrow ? DType::kFloat32 : DType::kFloat64}},
@@ -240,8 +243,7 @@ TEST(DeviceCompare, AReferenceThatAloneIsNotFiniteIsPutRight) {
       EXPECT_EQ(run(device::kRestarts).reference_only, 2);  // without the option nothing is written
       const device::CompareSlot after = run(device::kRestarts);
       EXPECT_EQ(after.reference_only, 0);
-      EXPECT_EQ(after.squared_error,
-                narrow && dtype == DType::kFloat64 ? after.squared_error : 0);
+      EXPECT_EQ(after.squared_error, narrow && dtype == DType::kFloat64 ? after.squared_error : 0);
       for (size_t i = 0; i < pair.reference.size(); ++i) {
         if (narrow) {
           ASSERT_EQ(fp32[i], static_cast<float>(pair.held.values[i]));
@@ -270,11 +272,10 @@ TEST(DeviceCompare, ReferencesMayBeFp32) {
   const Stored held = Store(DType::kFloat16, Sample(0, 70'000, random));
   std::vector<float> reference;
   for (const double each : held.values) reference.push_back(static_cast<float>(each * 1.0001));
-  const Plain plain =
-      Refer(DType::kFloat16, held.values, {reference.begin(), reference.end()});
-  ExpectEqual(device::ErrorOf(Compare({mpnanny::RowOf({{held.memory.data(), DType::kFloat16},
-                                                       {reference.data(), DType::kFloat32}},
-                                                      reference.size())})[0]),
+  const Plain plain = Refer(DType::kFloat16, held.values, {reference.begin(), reference.end()});
+  ExpectEqual(device::ErrorOf(Compare({mpnanny::RowOf(
+                  {{held.memory.data(), DType::kFloat16}, {reference.data(), DType::kFloat32}},
+                  reference.size())})[0]),
               plain, reference.size());
 }
 
@@ -323,10 +324,9 @@ TEST(DeviceChange, IsTheCpusForEveryKindTypeAndSize) {
       const Update& each = updates[i];
       const std::vector<int64_t> shape = {static_cast<int64_t>(each.was.size())};
       const ChangeError got = device::ChangeOf(found[i]);
-      const ChangeError cpu =
-          CompareChange({each.before.memory.data(), dtype, shape, {}},
-                        {each.after.memory.data(), dtype, shape, {}}, View(each.was, shape),
-                        View(each.now, shape));
+      const ChangeError cpu = CompareChange({each.before.memory.data(), dtype, shape, {}},
+                                            {each.after.memory.data(), dtype, shape, {}},
+                                            View(each.was, shape), View(each.now, shape));
       EXPECT_EQ(got.numel, cpu.numel);
       EXPECT_EQ(got.moved, cpu.moved);
       EXPECT_EQ(got.lost, cpu.lost);

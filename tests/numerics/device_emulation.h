@@ -1,9 +1,9 @@
 // The device kernels as plain C++: what kernels/target.h gives on a GPU, by loops over threads and
 // blocks.
 //
-// The threads of a phase, and the blocks of a launch, run one after the other in an order that a test
-// chooses: what depends on the order is wrong on a device. Shared memory holds what the block before
-// left in it, as there. Blocks may also run on several threads of the CPU at once.
+// The threads of a phase, and the blocks of a launch, run one after the other in an order that a
+// test chooses: what depends on the order is wrong on a device. Shared memory holds what the block
+// before left in it, as there. Blocks may also run on several threads of the CPU at once.
 #ifndef MPNANNY_TESTS_NUMERICS_DEVICE_EMULATION_H_
 #define MPNANNY_TESTS_NUMERICS_DEVICE_EMULATION_H_
 

@@ -45,7 +45,8 @@ void ExpectFigures(const device::FiguresSlot& got, const TensorStats& cpu,
   EXPECT_FALSE(stats.partial);
 }
 
-// Both kernels of tensors of one dtype, in as few tables as they take; and in any order the same bits.
+// Both kernels of tensors of one dtype, in as few tables as they take; and in any order the same
+// bits.
 void ExpectAll(DType dtype, const std::deque<Stored>& tensors,
                const std::vector<Order>& orders = {std::begin(kOrders), std::end(kOrders)}) {
   SCOPED_TRACE(DTypeName(dtype));
@@ -112,8 +113,7 @@ TEST(DeviceFigures, OfTenMillionElements) {
   const Reference ref = Refer({values.begin(), values.end()});
   const int64_t shape[] = {kSize};
   ExponentHistogram exponents;
-  const TensorStats cpu =
-      ComputeStats({values.data(), DType::kFloat32, shape, {}}, &exponents);
+  const TensorStats cpu = ComputeStats({values.data(), DType::kFloat32, shape, {}}, &exponents);
   const std::vector<device::Row> rows = {RowOf({{values.data(), DType::kFloat32}}, kSize)};
   ExpectFigures(Figures(rows)[0], cpu, exponents, ref);
   ExpectFlags(Flags(rows)[0], cpu, ref);
@@ -161,7 +161,8 @@ TEST(DeviceFigures, DecodeEveryCode) {
     const int bytes = ElementBytes(dtype), codes = 1 << (8 * bytes);
     std::vector<device::Row> rows;
     std::vector<char> memory(static_cast<size_t>(codes * bytes));
-    for (int code = 0; code < codes; ++code) std::memcpy(&memory[static_cast<size_t>(code * bytes)], &code, static_cast<size_t>(bytes));
+    for (int code = 0; code < codes; ++code)
+      std::memcpy(&memory[static_cast<size_t>(code * bytes)], &code, static_cast<size_t>(bytes));
     for (int code = 0; code < codes; ++code)
       rows.push_back(RowOf({{&memory[static_cast<size_t>(code * bytes)], dtype}}, 1));
     const std::vector<device::FlagsSlot> found = Flags(rows);
@@ -188,9 +189,9 @@ TEST(DeviceFigures, KeepTheDigitsOfASmallSpread) {
     for (float& x : values) x = static_cast<float>(mean + spread * uniform(random));
     for (const size_t zeros : {0, 300, 60'000}) {  // in front, where the shift might come from
       std::fill_n(values.begin(), zeros, 0.0f);
-      ExpectEqual(device::StatsOf(
-                      Figures({RowOf({{values.data(), DType::kFloat32}}, values.size())})[0]),
-                  Refer({values.begin(), values.end()}));
+      ExpectEqual(
+          device::StatsOf(Figures({RowOf({{values.data(), DType::kFloat32}}, values.size())})[0]),
+          Refer({values.begin(), values.end()}));
     }
   }
 }
@@ -201,13 +202,14 @@ TEST(DeviceFigures, OutliersDoNotSpoilTheShift) {
   values[0] = 1e6f;
   values[256 * 5] = -3e37f;
   const auto expect = [&] {
-    ExpectEqual(device::StatsOf(
-                    Figures({RowOf({{values.data(), DType::kFloat32}}, values.size())})[0]),
-                Refer({values.begin(), values.end()}));
+    ExpectEqual(
+        device::StatsOf(Figures({RowOf({{values.data(), DType::kFloat32}}, values.size())})[0]),
+        Refer({values.begin(), values.end()}));
   };
   expect();
   // Only what is sampled for the shift is far off, so that it has to be taken again.
-  for (size_t i = 0; i < 131'072; ++i) values[i] = i % 256 == 0 ? 1e5f : 0.125f * static_cast<float>(i % 3);
+  for (size_t i = 0; i < 131'072; ++i)
+    values[i] = i % 256 == 0 ? 1e5f : 0.125f * static_cast<float>(i % 3);
   expect();
 }
 
@@ -216,8 +218,8 @@ TEST(DeviceFigures, OfDoublesOfEveryMagnitude) {
   std::mt19937_64 random(27);
   std::vector<double> values;
   for (int i = 0; i < 70'000; ++i) {
-    values.push_back(std::ldexp(random() % 2 == 0 ? 1.25 : -1.5,
-                                static_cast<int>(random() % 500) - 250));
+    values.push_back(
+        std::ldexp(random() % 2 == 0 ? 1.25 : -1.5, static_cast<int>(random() % 500) - 250));
   }
   for (const double each : {0x1p-25, 0x1.000001p-25, 2047 * 0x1p-25, 65519.99, 65520.0, 5e-324,
                             1e-310, 3.5e38, -3.5e38, 1e-40, 1.5e-45, 0.9 * 65504}) {

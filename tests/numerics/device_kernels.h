@@ -80,13 +80,11 @@ inline std::vector<device::FlagsSlot> Flags(const std::vector<device::Row>& rows
   return RunInEmulation<device::FlagsSlot>(rows, order, processors, device::mpn_flags);
 }
 inline std::vector<device::FiguresSlot> Figures(const std::vector<device::Row>& rows,
-                                                Order order = Order::kForward,
-                                                int processors = 1) {
+                                                Order order = Order::kForward, int processors = 1) {
   return RunInEmulation<device::FiguresSlot>(rows, order, processors, device::mpn_figures);
 }
 inline std::vector<device::CompareSlot> Compare(const std::vector<device::Row>& rows,
-                                                Order order = Order::kForward,
-                                                int processors = 1) {
+                                                Order order = Order::kForward, int processors = 1) {
   return RunInEmulation<device::CompareSlot>(rows, order, processors, device::mpn_compare,
                                              device::mpn_compare_flushed);
 }

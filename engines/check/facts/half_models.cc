@@ -180,15 +180,16 @@ bool IsGivenMasters(const FileFacts& facts, NodeId made) {
   return false;
 }
 
-// True if a part of the model, or a parameter of some model, is made FP32 again: model.head.float(),
-// p.data = p.data.float().
+// True if a part of the model, or a parameter of some model, is made FP32 again:
+// model.head.float(), p.data = p.data.float().
 bool CastsPartBack(const FileFacts& facts, const std::string& model) {
   for (const std::string_view name : {"float", "to"}) {
     for (const Call* call : facts.names.CallsNamed(name)) {
       if (!CastsBack(facts, call->node)) continue;
       const std::string key = facts.names.Key(call->receiver);
       // Only modules are cast in place, without an assignment; which one it is, is not asked.
-      const bool module = facts.syntax.Is(facts.syntax[call->node].parent, Kind::kExpressionStatement);
+      const bool module =
+          facts.syntax.Is(facts.syntax[call->node].parent, Kind::kExpressionStatement);
       if (module || key.starts_with(model + ".") || key.ends_with(".data")) return true;
     }
   }
@@ -263,8 +264,7 @@ bool RunsBefore(const FileFacts& facts, NodeId first, NodeId then) {
       case Kind::kBoolean:
         if (then < up || then >= syntax[up].after) return false;
         // Both in one `if`, one of them in its other branch.
-        if (syntax.Is(up, Kind::kIf) &&
-            BranchOf(syntax, up, first) != BranchOf(syntax, up, then))
+        if (syntax.Is(up, Kind::kIf) && BranchOf(syntax, up, first) != BranchOf(syntax, up, then))
           return false;
         break;
       default:
@@ -354,8 +354,7 @@ bool IsPlainlyTrained(const FileFacts& facts, const HalfOptimizer& optimizer) {
   bool steps = false;
   for (const WeightCast& cast : FindWeightCasts(facts)) {
     // FP32 for the step, 16 bits for the rest.
-    if (cast.model == optimizer.model && cast.type != optimizer.type &&
-        cast.node > optimizer.cast)
+    if (cast.model == optimizer.model && cast.type != optimizer.type && cast.node > optimizer.cast)
       return false;
   }
   for (const Call& call : facts.names.calls()) {

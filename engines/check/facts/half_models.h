@@ -29,8 +29,8 @@ std::vector<WeightCast> FindWeightCasts(const FileFacts& facts);
 const WeightCast* CastAt(const FileFacts& facts, const std::vector<WeightCast>& casts,
                          const std::string& model, NodeId use);
 
-// True if whoever runs `then` has run `first`: it is under no condition, loop or attempt that `then`
-// is not under. Of what stands in another function (__init__) only the former is asked.
+// True if whoever runs `then` has run `first`: it is under no condition, loop or attempt that
+// `then` is not under. Of what stands in another function (__init__) only the former is asked.
 bool RunsBefore(const FileFacts& facts, NodeId first, NodeId then);
 
 struct HalfOptimizer {

@@ -44,8 +44,9 @@ void Check(const FileFacts& facts, Sink& sink) {
         found.call, "The optimizer updates the weights of " + found.model +
                         ", which are BF16, and there is no FP32 copy of them" +
                         (rate ? ": at lr " + ShowNumber(*rate) +
-                                  " a step is less than half an ulp of most weights, which stay "
-                                  "what they are." : "."));
+                                    " a step is less than half an ulp of most weights, which stay "
+                                    "what they are."
+                              : "."));
     if (!rate) finding.confidence = "medium";
     if (!lost) finding.form = "some-updates";
   }

@@ -45,15 +45,15 @@ Strictness OfLayer(std::string_view callee) {
   static constexpr std::string_view kRefusing[] = {
       "Linear",          "Conv1d",          "Conv2d", "Conv3d", "ConvTranspose1d",
       "ConvTranspose2d", "ConvTranspose3d", "LSTM",   "GRU",    "MultiheadAttention"};
-  static constexpr std::string_view kPassing[] = {"ReLU",    "GELU",    "SiLU",    "Tanh", "Sigmoid",
-                                                  "Dropout", "Flatten", "Identity"};
+  static constexpr std::string_view kPassing[] = {"ReLU",    "GELU",    "SiLU",    "Tanh",
+                                                  "Sigmoid", "Dropout", "Flatten", "Identity"};
   constexpr std::string_view kModule = "torch.nn.";
   const std::string_view name =
       callee.starts_with(kModule) ? callee.substr(kModule.size()) : std::string_view();
   const auto is_in = [&](const auto& names) {
     return std::find(std::begin(names), std::end(names), name) != std::end(names);
   };
-  return is_in(kRefusing) ? Strictness::kRefuses
+  return is_in(kRefusing)  ? Strictness::kRefuses
          : is_in(kPassing) ? Strictness::kPassesOn
                            : Strictness::kUnknown;
 }
@@ -89,10 +89,10 @@ Strictness FirstLayer(const FileFacts& facts, NodeId made, int depth) {
     if (!syntax.Is(id, Kind::kIdentifier) || syntax.Text(id) != forward->parameters[0]) continue;
     const NodeId list = syntax[id].parent;
     const NodeId layer = syntax.Is(list, Kind::kArgumentList) ? syntax[list].parent : kNoNode;
-    const bool always = layer != kNoNode && syntax[syntax.StatementOf(id)].parent == forward->body &&
+    const bool always = layer != kNoNode &&
+                        syntax[syntax.StatementOf(id)].parent == forward->body &&
                         facts.names.Arguments(layer)[0] == id && facts.regions.At(id) == nullptr;
-    return always ? FirstLayer(facts,
-                               LayerOf(facts, syntax.Child(layer, PythonFields().function)),
+    return always ? FirstLayer(facts, LayerOf(facts, syntax.Child(layer, PythonFields().function)),
                                depth - 1)
                   : Strictness::kUnknown;
   }

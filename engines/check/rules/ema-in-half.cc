@@ -179,8 +179,7 @@ NodeId ModelOfLoop(const FileFacts& facts, NodeId variable) {
     });
     if (at == targets.end()) continue;
     const auto place = static_cast<size_t>(at - targets.begin());
-    if (facts.names.Method(over) == "zip" ||
-        syntax.Text(syntax.Child(over, f.function)) == "zip") {
+    if (facts.names.Method(over) == "zip" || syntax.Text(syntax.Child(over, f.function)) == "zip") {
       const std::vector<NodeId> all = facts.names.Arguments(over);
       over = place < all.size() ? syntax.Unwrap(all[place]) : kNoNode;
     }

@@ -57,15 +57,16 @@ static void CheckSteps(const FileFacts& facts, Sink& sink) {
     if (found.type != HalfType::kFp16 || found.loaded || found.some || key.empty()) continue;
     for (const ScalerCall& call : facts.scalers.calls()) {
       const bool uses = call.op == ScalerCall::Op::kStep || call.op == ScalerCall::Op::kUnscale;
-      const bool same = key.starts_with("self.")
-                            ? facts.syntax.Enclosing(call.call, Kind::kClass) ==
-                                  facts.syntax.Enclosing(found.call, Kind::kClass)
-                            : facts.syntax.FunctionOf(call.call) ==
-                                  facts.syntax.FunctionOf(found.call);
+      const bool same =
+          key.starts_with("self.")
+              ? facts.syntax.Enclosing(call.call, Kind::kClass) ==
+                    facts.syntax.Enclosing(found.call, Kind::kClass)
+              : facts.syntax.FunctionOf(call.call) == facts.syntax.FunctionOf(found.call);
       if (!uses || call.optimizer != key || !same) continue;
-      RawFinding& finding = sink.Add(
-          call.call, "The weights of " + found.model + " are FP16, and so are their gradients, which " +
-                         call.scaler + " refuses: ValueError.");
+      RawFinding& finding =
+          sink.Add(call.call, "The weights of " + found.model +
+                                  " are FP16, and so are their gradients, which " + call.scaler +
+                                  " refuses: ValueError.");
       if (!IsPlainScaler(facts, call.scaler) || !IsPlainlyTrained(facts, found))
         finding.form = "switchable";
       break;  // nothing that follows can happen

@@ -26,18 +26,18 @@ std::set<std::string> SteppedClasses(const FileFacts& facts, NodeId step) {
   const NodeId optimizer = facts.names.Receiver(step);
   const Function* function = facts.bindings.FunctionAt(facts.syntax.FunctionOf(step));
   const std::string key = facts.names.Key(optimizer);
-  if (function == nullptr ||
-      std::find(function->parameters.begin(), function->parameters.end(), key) ==
-          function->parameters.end())
+  if (function == nullptr || std::find(function->parameters.begin(), function->parameters.end(),
+                                       key) == function->parameters.end())
     return Classes(facts, optimizer);
   const auto at = std::find(function->parameters.begin(), function->parameters.end(), key);
   std::set<std::string> classes;
   for (const FileFacts* file : *facts.files) {
     for (const CallEdge& edge : facts.modules->Edges(file->number)) {
       if (edge.callee.function != function) continue;
-      const NodeId given = file->names.Argument(
-          edge.call, static_cast<int>(at - function->parameters.begin()), key);
-      std::set<std::string> some = given == kNoNode ? std::set<std::string>() : Classes(*file, given);
+      const NodeId given =
+          file->names.Argument(edge.call, static_cast<int>(at - function->parameters.begin()), key);
+      std::set<std::string> some =
+          given == kNoNode ? std::set<std::string>() : Classes(*file, given);
       if (some.empty()) return {};
       classes.merge(some);
     }
@@ -53,9 +53,8 @@ bool KeepsFactor(const std::string& name) {
 // True if the scaler is made with enabled=False, so that nothing is scaled.
 bool IsOff(const FileFacts& facts, const std::string& scaler) {
   const auto& made = facts.scalers.made();
-  return std::any_of(made.begin(), made.end(), [&](const ScalerMade& one) {
-    return one.key == scaler && one.enabled_false;
-  });
+  return std::any_of(made.begin(), made.end(),
+                     [&](const ScalerMade& one) { return one.key == scaler && one.enabled_false; });
 }
 
 }  // namespace

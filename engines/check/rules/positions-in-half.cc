@@ -60,7 +60,8 @@ static Tri Passes(const FileFacts& facts, NodeId range, double limit) {
   const NodeId second = facts.names.Argument(range, 1, "");
   const NodeId end = second == kNoNode ? first : second;
   // The last position is one less than the end.
-  if (const auto value = facts.bindings.Number(end)) return *value > limit + 1 ? Tri::kYes : Tri::kNo;
+  if (const auto value = facts.bindings.Number(end))
+    return *value > limit + 1 ? Tri::kYes : Tri::kNo;
   const std::string_view text = facts.syntax.Text(end);
   // Half of something is a number of frequencies: arange(D // 2).
   if (Holds(text, "// 2") || Holds(text, "//2") || Holds(text, "// 4") || Holds(text, "//4"))

@@ -33,8 +33,7 @@ bool StartsNarrow(const FileFacts& facts, NodeId variable) {
 Value StartOf(const FileFacts& facts, NodeId variable) {
   Value start;
   for (const Assignment& assignment : facts.bindings.AssignmentsOf(variable)) {
-    if (assignment.value != kNoNode)
-      start = JoinValues(start, facts.dtypes->Of(assignment.value));
+    if (assignment.value != kNoNode) start = JoinValues(start, facts.dtypes->Of(assignment.value));
   }
   const std::string key = facts.names.Key(variable);
   if (!key.starts_with("self.")) return start;
@@ -58,9 +57,8 @@ std::optional<double> TimesAdded(const FileFacts& facts, NodeId statement, NodeI
     for (const Assignment& assignment : facts.bindings.AssignmentsOf(variable)) {
       if (assignment.value != kNoNode && IsInside(facts, assignment.target, up)) return times;
     }
-    const NodeId over = syntax.Is(up, Kind::kFor)
-                            ? syntax.Unwrap(syntax.Child(up, PythonFields().right))
-                            : kNoNode;
+    const NodeId over =
+        syntax.Is(up, Kind::kFor) ? syntax.Unwrap(syntax.Child(up, PythonFields().right)) : kNoNode;
     const Call* range = facts.names.CallAt(over);
     if (range == nullptr || range->name != "range" || range->receiver != kNoNode ||
         facts.names.Arguments(over).size() != 1)
@@ -99,8 +97,8 @@ std::optional<double> SumOfEqual(const FileFacts& facts, NodeId tensor) {
   const auto made = TracedCall(facts, tensor, {"ones", "full"});
   if (!made || made->is_method) return std::nullopt;
   const bool full = made->name == "full";
-  const auto value = full ? Constant(facts, ArgumentOf(facts, *made, 0, "fill_value"))
-                          : std::optional<double>(1);
+  const auto value =
+      full ? Constant(facts, ArgumentOf(facts, *made, 0, "fill_value")) : std::optional<double>(1);
   if (!value) return std::nullopt;
   double sum = *value;
   std::vector<NodeId> sizes = facts.names.Arguments(made->node);
@@ -138,25 +136,24 @@ void Check(const FileFacts& facts, Sink& sink) {
     const NodeId target = facts.syntax.Child(statement, f.left);
     const std::string key = facts.names.Key(target);
     const bool element = facts.syntax.Is(target, Kind::kSubscript);
-    if (key.empty() || element || facts.syntax.Text(facts.syntax.Child(statement, f.operator_)) != "+=")
+    if (key.empty() || element ||
+        facts.syntax.Text(facts.syntax.Child(statement, f.operator_)) != "+=")
       continue;
     const Value start = StartOf(facts, target);
     if (start.type == Type::kFp16 || start.type == Type::kBf16) {
       CheckSum(facts, sink, statement, target, start);
       continue;
     }
-    if (!AddsUp(LastComponent(key)) ||
-        (facts.syntax.Enclosing(statement, Kind::kFor) == kNoNode &&
-         facts.syntax.Enclosing(statement, Kind::kWhile) == kNoNode))
+    if (!AddsUp(LastComponent(key)) || (facts.syntax.Enclosing(statement, Kind::kFor) == kNoNode &&
+                                        facts.syntax.Enclosing(statement, Kind::kWhile) == kNoNode))
       continue;
     const Value added = facts.dtypes->Of(facts.syntax.Child(statement, f.right));
     if (!added.is_16bit() || !StartsNarrow(facts, target)) continue;
-    RawFinding& finding =
-        sink.Add(statement, std::string(facts.syntax.Text(target)) + " adds up " +
-                                (added.is_fp16()             ? "FP16"
-                                 : added.type == Type::kBf16 ? "BF16"
-                                                             : "16-bit") +
-                                " values in their own type.");
+    RawFinding& finding = sink.Add(statement, std::string(facts.syntax.Text(target)) + " adds up " +
+                                                  (added.is_fp16()             ? "FP16"
+                                                   : added.type == Type::kBf16 ? "BF16"
+                                                                               : "16-bit") +
+                                                  " values in their own type.");
     finding.form = "how-many-unknown";
     NoteAssumed(added, finding);
   }

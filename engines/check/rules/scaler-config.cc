@@ -73,10 +73,12 @@ class Reader {
     if (given && IsSwitch(value)) {
       const bool device = syntax.Is(value, Kind::kString);
       RawFinding& finding = sink_.Add(
-          first, device ? "The first argument of this GradScaler is init_scale, not a device: scale() raises "
-                          "TypeError."
-                        : "This switch lands in init_scale: True is a scale of 1, which never "
-                          "helps, and the scaler is always on.");
+          first,
+          device
+              ? "The first argument of this GradScaler is init_scale, not a device: scale() raises "
+                "TypeError."
+              : "This switch lands in init_scale: True is a scale of 1, which never "
+                "helps, and the scaler is always on.");
       if (!device) finding.form = kAllowed;  // a text is a TypeError in scale()
       if (!device && facts_.syntax.Is(syntax[first].parent, Kind::kArgumentList))
         finding.edits.push_back({{syntax[first].begin, syntax[first].begin}, "enabled="});

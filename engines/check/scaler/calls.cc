@@ -22,12 +22,12 @@ void Escape(Path& path) { path.escaped = true; }
 }  // namespace
 
 void ScalerMachine::Report(Violation::Kind kind, NodeId call, const Path& path,
-                             const std::string& optimizer) {
+                           const std::string& optimizer) {
   ReportAt(kind, Shown(call), &code() == &root_ ? call : kNoNode, path, optimizer);
 }
 
 void ScalerMachine::ReportAt(Violation::Kind kind, NodeId node, NodeId inner, const Path& path,
-                               const std::string& optimizer) {
+                             const std::string& optimizer) {
   if (path.escaped || path.unseen) return;
   found_.emplace(std::pair(static_cast<int>(kind), node),
                  // A name of a helper is told without the call that it belongs to.
@@ -113,8 +113,8 @@ Paths ScalerMachine::OnBackward(NodeId id, NodeId loss, Paths in) {
       path.used.clear();
       path.unseen = false;
     }
-    const bool plain = known && scaler.empty() && !beside &&
-                       path.conditions.Known(kMixedPrecision) != Tri::kNo;
+    const bool plain =
+        known && scaler.empty() && !beside && path.conditions.Known(kMixedPrecision) != Tri::kNo;
     if (plain && seen && !path.pending.empty()) {
       path.mixed = Shown(id);
     } else if (scaled && seen && path.plain != kNoNode) {

@@ -1,5 +1,5 @@
-// The abstract machine behind ScalerOrder: paths through a function and what each of them has done to
-// the gradients.
+// The abstract machine behind ScalerOrder: paths through a function and what each of them has done
+// to the gradients.
 //
 // Internal to this folder. Borrows the analyses; Run() may be called for one function after
 // another, from one thread.
@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "engines/check/facts/conditions.h"
-#include "engines/check/scaler/order.h"
 #include "engines/check/scaler/code.h"
 #include "engines/check/scaler/gradients.h"
+#include "engines/check/scaler/order.h"
 
 namespace mpnanny::check {
 

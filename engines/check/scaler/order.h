@@ -1,5 +1,5 @@
-// The order of a GradScaler's calls as a typestate along paths: scale → backward → unscale_ → clip → step →
-// update.
+// The order of a GradScaler's calls as a typestate along paths: scale → backward → unscale_ → clip
+// → step → update.
 //
 // Every function (and the module's own code) is run abstractly, branch by branch, with what is
 // known of conditions; loops twice, so that the second iteration meets the first one's leftovers,

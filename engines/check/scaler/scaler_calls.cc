@@ -62,7 +62,7 @@ std::string ScalerMachine::ServedBy(NodeId backward) const {
 }
 
 void ScalerMachine::OnEarlyUse(const std::string& scaler, const std::string& optimizer,
-                                 Path& path) {
+                               Path& path) {
   if (path.early_clip == kNoNode && path.early_read == kNoNode) return;
   const Tri outside = path.unscaled.empty() ? UnscalesOutside() : Tri::kYes;
   if (outside != Tri::kYes && path.conditions.Known(kMixedPrecision) != Tri::kNo) {
@@ -103,8 +103,8 @@ bool ScalerMachine::GoesBackwardLater(NodeId node) const {
   for (const Call* call : root_.names().CallsNamed("backward")) {
     if (tree.FunctionOf(call->node) != tree.FunctionOf(node)) continue;
     if (call->node < node) return false;
-    later = later || tree[tree.StatementOf(call->node)].parent ==
-                         tree[tree.StatementOf(node)].parent;
+    later =
+        later || tree[tree.StatementOf(call->node)].parent == tree[tree.StatementOf(node)].parent;
   }
   return later;
 }
@@ -123,8 +123,8 @@ bool ScalerMachine::HasOneOptimizer() const {
   return stepped.size() == 1;
 }
 
-void ScalerMachine::OnScalerUse(NodeId id, const std::string& scaler,
-                                  const std::string& optimizer, const Path& path) {
+void ScalerMachine::OnScalerUse(NodeId id, const std::string& scaler, const std::string& optimizer,
+                                const Path& path) {
   if (path.gradients == Gradients::kPlain && path.plain != kNoNode && path.pending.empty()) {
     Path blamed = path;
     blamed.scaler = scaler;
@@ -135,8 +135,8 @@ void ScalerMachine::OnScalerUse(NodeId id, const std::string& scaler,
     blamed.scaler = scaler;
     ReportAt(Violation::Kind::kPlainAdded, path.mixed, path.mixed, blamed, optimizer);
   }
-  if (path.gradients == Gradients::kNone && path.cleared.contains(optimizer) &&
-      HasOneOptimizer() && GoesBackwardLater(id)) {
+  if (path.gradients == Gradients::kNone && path.cleared.contains(optimizer) && HasOneOptimizer() &&
+      GoesBackwardLater(id)) {
     Path blamed = path;
     blamed.scaler = scaler;
     ReportAt(Violation::Kind::kStepOnNone, id, id, blamed, optimizer);

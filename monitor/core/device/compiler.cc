@@ -14,8 +14,8 @@ constexpr const char* kPlaces[] = {"/nvidia/cu13/lib/", "/nvidia/cuda_nvrtc/lib/
 constexpr const char* kNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"};
 
 // No fused multiply-add, no flushing of subnormals: a sum is the same bits on every device.
-constexpr const char* kOptions[] = {"--std=c++17", "--fmad=false", "--ftz=false",
-                                    "--prec-div=true", "--prec-sqrt=true"};
+constexpr const char* kOptions[] = {"--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true",
+                                    "--prec-sqrt=true"};
 
 constexpr const char* kInstall =
     "Install a torch for CUDA, or nvidia-cuda-nvrtc-cu12 beside it; until then torch's operators "
@@ -101,9 +101,8 @@ Result<std::string> Compiler::Compile(const std::string& path, int architecture,
                        "The device is older than this CUDA: install a torch for an older one.");
   }
   // The newest that is known and not newer than the device.
-  const int known = *(std::upper_bound(architectures_.begin(), architectures_.end(),
-                                       architecture) -
-                      1);
+  const int known =
+      *(std::upper_bound(architectures_.begin(), architectures_.end(), architecture) - 1);
   std::vector<const char*> texts, names;
   for (const EmbeddedFile& file : EmbeddedDeviceKernels()) {
     texts.push_back(file.text.data());  // a 0 follows each
@@ -111,9 +110,8 @@ Result<std::string> Compiler::Compile(const std::string& path, int architecture,
   }
   const std::string source = "#include \"" + path + "\"\n";
   Program program = nullptr;
-  const int result =
-      create_program_(&program, source.c_str(), "mpnanny.cu", static_cast<int>(texts.size()),
-                      texts.data(), names.data());
+  const int result = create_program_(&program, source.c_str(), "mpnanny.cu",
+                                     static_cast<int>(texts.size()), texts.data(), names.data());
   if (result != 0) return Failed("nvrtcCreateProgram", result);
   auto compiled = Compile(program, known, known != architecture, log);
   destroy_program_(&program);
@@ -156,8 +154,8 @@ std::string Compiler::LogOf(Program program) const {
 
 Error Compiler::Failed(const char* call, int result) const {
   const char* const text = get_error_string_(result);
-  return Unavailable(std::string(call) + " of " + library() + " failed: " +
-                         (text != nullptr ? text : std::to_string(result)) + ".",
+  return Unavailable(std::string(call) + " of " + library() +
+                         " failed: " + (text != nullptr ? text : std::to_string(result)) + ".",
                      "torch's operators are used instead.");
 }
 

@@ -105,9 +105,9 @@ Result<Driver::Function> Driver::Find(Module module, const char* name) const {
 
 Result<void> Driver::Launch(Function function, int blocks, int threads, Stream stream,
                             void** parameters) const {
-  const int result = launch_kernel_(function, static_cast<unsigned>(blocks), 1, 1,
-                                    static_cast<unsigned>(threads), 1, 1, 0, stream, parameters,
-                                    nullptr);
+  const int result =
+      launch_kernel_(function, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads),
+                     1, 1, 0, stream, parameters, nullptr);
   if (result != kSuccess) return Failed("cuLaunchKernel", result);
   return {};
 }

@@ -1,8 +1,9 @@
-// Compiled kernels from one process to the next, as files of a folder that only this user may enter.
+// Compiled kernels from one process to the next, as files of a folder that only this user may
+// enter.
 //
-// What cannot be read or written, or is damaged, is as good as not there: it is compiled again. Files
-// are written whole and renamed, so that processes may share a folder. Immutable; safe from any
-// thread.
+// What cannot be read or written, or is damaged, is as good as not there: it is compiled again.
+// Files are written whole and renamed, so that processes may share a folder. Immutable; safe from
+// any thread.
 #ifndef MPNANNY_MONITOR_CORE_DEVICE_IMAGE_CACHE_H_
 #define MPNANNY_MONITOR_CORE_DEVICE_IMAGE_CACHE_H_
 

@@ -27,8 +27,7 @@ const Description& Describe(Kernel kernel) {
 }
 
 // What would make a kernel read or write where it must not.
-Result<void> Check(const Description& description, const Table& table,
-                   const LaunchMemory& memory) {
+Result<void> Check(const Description& description, const Table& table, const LaunchMemory& memory) {
   if (table.rows < 0 || table.rows > kRows)
     return InvalidInput("A table has " + std::to_string(table.rows) + " rows.");
   Table again = {};
@@ -36,7 +35,8 @@ Result<void> Check(const Description& description, const Table& table,
     const Row& row = table.row[i];
     const std::string wrong = WrongWith(row, description.tensors);
     if (!wrong.empty())
-      return InvalidInput("Row " + std::to_string(i) + " of a table cannot be read: " + wrong + ".");
+      return InvalidInput("Row " + std::to_string(i) + " of a table cannot be read: " + wrong +
+                          ".");
     if (row.slot >= memory.slot_count) {
       return InvalidInput("Row " + std::to_string(i) + " has slot " + std::to_string(row.slot) +
                           " of " + std::to_string(memory.slot_count) + ".");
@@ -47,8 +47,9 @@ Result<void> Check(const Description& description, const Table& table,
   if (again.blocks != table.blocks) return InvalidInput("A table was not made by Append().");
   if (memory.scratch_bytes < ScratchBytes(table.blocks)) {
     return InvalidInput("A launch of " + std::to_string(table.blocks) + " blocks wants " +
-                        std::to_string(ScratchBytes(table.blocks)) + " bytes of scratch memory, not " +
-                        std::to_string(memory.scratch_bytes) + ".");
+                        std::to_string(ScratchBytes(table.blocks)) +
+                        " bytes of scratch memory, not " + std::to_string(memory.scratch_bytes) +
+                        ".");
   }
   if (memory.slots == 0 || memory.slots % 8 != 0 || memory.scratch == 0 || memory.scratch % 8 != 0)
     return InvalidInput("Slots or scratch memory are missing or not aligned to 8 bytes.");
@@ -65,7 +66,8 @@ Result<std::unique_ptr<Kernels>> Kernels::Open(const std::vector<std::string>& f
                                                const std::string& driver) {
   MPN_TRY_ASSIGN(const Driver opened, Driver::Open(driver));
   MPN_TRY_ASSIGN(Compiler compiler, Compiler::Open(folders));
-  return std::unique_ptr<Kernels>(new Kernels(opened, std::move(compiler), cache, CurrentProcess()));
+  return std::unique_ptr<Kernels>(
+      new Kernels(opened, std::move(compiler), cache, CurrentProcess()));
 }
 
 Result<void> Kernels::Compile(Kernel kernel, int architecture) {
@@ -80,9 +82,7 @@ const Result<std::string>& Kernels::ImageOf(Kernel kernel, int architecture) {
     const std::lock_guard<std::mutex> lock(images_lock_);
     image = &images_[{kernel, architecture}];  // stays where it is
   }
-  std::call_once(image->once, [&] {
-    image->code = MakeImage(kernel, architecture);
-  });
+  std::call_once(image->once, [&] { image->code = MakeImage(kernel, architecture); });
   return image->code;
 }
 

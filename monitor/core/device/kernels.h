@@ -1,10 +1,10 @@
 // The device kernels of numerics/device, ready to launch: compiled at first use, loaded once for
 // each context, on any stream.
 //
-// All memory is the caller's, who knows the framework's allocator: slots, and scratch memory that is
-// 0 before its first use and belongs to one stream at a time. A launch copies its table and waits
-// for nothing. Safe from any thread. Where it fails the slots hold nothing of use, and the error says
-// why the caller has to do without.
+// All memory is the caller's, who knows the framework's allocator: slots, and scratch memory that
+// is 0 before its first use and belongs to one stream at a time. A launch copies its table and
+// waits for nothing. Safe from any thread. Where it fails the slots hold nothing of use, and the
+// error says why the caller has to do without.
 #ifndef MPNANNY_MONITOR_CORE_DEVICE_KERNELS_H_
 #define MPNANNY_MONITOR_CORE_DEVICE_KERNELS_H_
 
@@ -28,7 +28,7 @@ enum class Kernel { kFlags, kFigures, kCompare, kChange };
 inline constexpr Kernel kAllKernels[] = {Kernel::kFlags, Kernel::kFigures, Kernel::kCompare,
                                          Kernel::kChange};
 
-int TensorsOf(Kernel kernel);    // addresses that it reads of a row
+int TensorsOf(Kernel kernel);     // addresses that it reads of a row
 size_t SlotBytes(Kernel kernel);  // of FlagsSlot, FiguresSlot …
 
 // Device memory, by its address.
@@ -55,7 +55,8 @@ class Kernels {
   // It is tried once: an error stays.
   Result<void> Compile(Kernel kernel, int architecture);
 
-  // On the device of this thread's context: one launch, of `compare` two, after what is on `stream`.
+  // On the device of this thread's context: one launch, of `compare` two, after what is on
+  // `stream`.
   Result<void> Launch(Kernel kernel, const Table& table, const LaunchMemory& memory,
                       Driver::Stream stream);
 

@@ -25,7 +25,8 @@ struct Changed {
     const unsigned long long own = BitsOf(held) & Wide::kMagnitude;
     const unsigned long long bits = BitsOf(wanted), size = bits & Wide::kMagnitude;
     if (own >= Wide::kInfinity || size >= Wide::kInfinity || size == 0) return;
-    const double along = bits == size ? held : -held, change = DoubleOf(size), error = held - wanted;
+    const double along = bits == size ? held : -held, change = DoubleOf(size),
+                 error = held - wanted;
     ++moved;
     sums[0] += change;
     if (own == 0) {

@@ -1,7 +1,7 @@
 // `compare`: held values against a reference, as CompareWithReference() does it.
 //
-// Two launches of one table. The second counts which of the flushed elements matter, which needs the
-// root mean square of the whole reference, and puts references right; blocks of rows that want
+// Two launches of one table. The second counts which of the flushed elements matter, which needs
+// the root mean square of the whole reference, and puts references right; blocks of rows that want
 // neither end at once.
 #ifndef MPNANNY_NUMERICS_DEVICE_KERNELS_COMPARE_H_
 #define MPNANNY_NUMERICS_DEVICE_KERNELS_COMPARE_H_
@@ -198,8 +198,8 @@ MPN_INLINE void TakeSums(const Partial* partials, int blocks, int thread, Compar
 MPN_INLINE void WriteCompared(const CompareMemory& shared, long long elements, CompareSlot& out) {
   const unsigned long long* const counts = shared.counts;
   const auto count = [&](int which) { return static_cast<long long>(counts[which]); };
-  const long long finite = elements - count(kRange) - count(kUndefined) - count(kInfinite) -
-                           count(kReferenceOnly);
+  const long long finite =
+      elements - count(kRange) - count(kUndefined) - count(kInfinite) - count(kReferenceOnly);
   const unsigned long long alone = shared.most[kMostAlone], both = shared.most[kMostReference];
   out.elements = elements;
   out.range = count(kRange);
@@ -316,8 +316,8 @@ MPN_KERNEL(mpn_compare_flushed)(const Table table, CompareSlot* slots, Scratch* 
   const bool counting = CountsFlushed(found), restarts = Restarts(row, found);
   if (!counting && !restarts) return;
   const Part held = place.Of(table, 0), reference = place.Of(table, 1);
-  const double matters = kMattersShare * sqrt(found.squared_reference /
-                                              static_cast<double>(found.elements));
+  const double matters =
+      kMattersShare * sqrt(found.squared_reference / static_cast<double>(found.elements));
   const double smallest = SmallestOf(held.dtype);
   MPN_EACH_THREAD(thread) {
     if (thread < 3) counts[thread] = 0;
@@ -338,7 +338,8 @@ MPN_KERNEL(mpn_compare_flushed)(const Table table, CompareSlot* slots, Scratch* 
       if (reference.dtype == kFp64) {
         Store(reference.at + static_cast<long long>(i) * 8, h);
       } else if (reference.dtype == kFp32) {
-        Store(reference.at + static_cast<long long>(i) * 4, BitsOf(static_cast<float>(DoubleOf(h))));
+        Store(reference.at + static_cast<long long>(i) * 4,
+              BitsOf(static_cast<float>(DoubleOf(h))));
       }
     }
     if (counting) {

@@ -1,9 +1,9 @@
 // The elements of a block's part of a tensor, decoded by integers: NVRTC has no header with the
 // types of 16 and 8 bits.
 //
-// A thread takes a few elements that lie next to each other, the next thread the next ones; the order
-// in which it meets them depends on nothing but their number, so that sums are the same bits in each
-// launch.
+// A thread takes a few elements that lie next to each other, the next thread the next ones; the
+// order in which it meets them depends on nothing but their number, so that sums are the same bits
+// in each launch.
 #ifndef MPNANNY_NUMERICS_DEVICE_KERNELS_ELEMENTS_H_
 #define MPNANNY_NUMERICS_DEVICE_KERNELS_ELEMENTS_H_
 
@@ -69,8 +69,8 @@ struct Narrow {
   using Bits = unsigned int;
   static constexpr int kPack = 8;
   static constexpr Bits kMagnitude = 0x7fffffffu, kInfinity = 0x7f800000u;
-  // Against FP16 (numerics/kernels.h): the largest that becomes 0, the smallest that does not become
-  // subnormal, the smallest that becomes infinite, 0.9 of the largest number.
+  // Against FP16 (numerics/kernels.h): the largest that becomes 0, the smallest that does not
+  // become subnormal, the smallest that becomes infinite, 0.9 of the largest number.
   static constexpr Bits kFlushed = 0x33000000u, kNormal = 0x387fe000u, kOverflow = 0x477ff000u,
                         kNear = 0x47664999u;
 
@@ -134,7 +134,8 @@ struct Wide {
   }
 
   static MPN_INLINE Bits At(const Part& part, int i) {
-    if (part.dtype == kFp64) return Load<unsigned long long>(part.at + static_cast<long long>(i) * 8);
+    if (part.dtype == kFp64)
+      return Load<unsigned long long>(part.at + static_cast<long long>(i) * 8);
     return BitsOf(Narrow::Value(Narrow::At(part, i)));
   }
 
@@ -188,10 +189,11 @@ MPN_INLINE Place FindPlace(const Table& table, int block) {
   return {low, start, static_cast<int>(left < kElements ? left : kElements), next - first};
 }
 
-// Calls `whole(first)` with each pack of a part of `elements` that is this thread's, or `each(i)` with
-// its elements where it is not whole or must not be loaded as one.
+// Calls `whole(first)` with each pack of a part of `elements` that is this thread's, or `each(i)`
+// with its elements where it is not whole or must not be loaded as one.
 template <typename Whole, typename Each>
-MPN_INLINE void ForEachPack(int elements, int pack, bool aligned, int thread, Whole whole, Each each) {
+MPN_INLINE void ForEachPack(int elements, int pack, bool aligned, int thread, Whole whole,
+                            Each each) {
   MPN_ROLLED
   for (int first = thread * pack; first < elements; first += kThreads * pack) {
     const int left = elements - first;

@@ -1,5 +1,5 @@
-// What is not finite among some elements, and the least and the greatest of the others: of a thread,
-// a block, a row.
+// What is not finite among some elements, and the least and the greatest of the others: of a
+// thread, a block, a row.
 #ifndef MPNANNY_NUMERICS_DEVICE_KERNELS_EXTENT_H_
 #define MPNANNY_NUMERICS_DEVICE_KERNELS_EXTENT_H_
 

@@ -15,10 +15,10 @@ inline constexpr int kExponents = 256;
 
 struct FiguresMemory {
   FoldedExtent extent;
-  unsigned long long counts[8];     // by the names above
-  unsigned long long smallest;      // ~ of the least magnitude that is not 0; 0 if there is none
-  double shift;                     // moments are taken about it
-  bool again;                       // it was too far from the mean
+  unsigned long long counts[8];  // by the names above
+  unsigned long long smallest;   // ~ of the least magnitude that is not 0; 0 if there is none
+  double shift;                  // moments are taken about it
+  bool again;                    // it was too far from the mean
   double sums[4][kThreads];
   unsigned int exponents[kThreads / kWarp][kExponents];
 };
@@ -124,7 +124,8 @@ MPN_INLINE void StartCounts(FiguresMemory& shared, int thread) {
 // What the block found, as a Partial; its exponents go to the row's own.
 MPN_INLINE void LeaveFigures(const FiguresMemory& shared, int count, Partial& out) {
   shared.extent.Leave(out);
-  for (int i = kZeros; i <= kNearMax; ++i) out.counts[i] = static_cast<unsigned int>(shared.counts[i]);
+  for (int i = kZeros; i <= kNearMax; ++i)
+    out.counts[i] = static_cast<unsigned int>(shared.counts[i]);
   out.keys[2] = shared.smallest;
   const double n = static_cast<double>(count - shared.extent.NotFinite());
   const double shift = shared.shift, deviation = shared.sums[0][0], squared = shared.sums[1][0];

@@ -1,7 +1,7 @@
 // How the figures of threads become those of a block, and those of blocks the row's.
 //
-// Counts and extremes go by atomics on integers, which give the same in any order. Sums go through a
-// tree of fixed shape. Each block leaves a Partial; the block of a row that ends last takes them
+// Counts and extremes go by atomics on integers, which give the same in any order. Sums go through
+// a tree of fixed shape. Each block leaves a Partial; the block of a row that ends last takes them
 // together, in their order: one launch, and the same bits each time.
 #ifndef MPNANNY_NUMERICS_DEVICE_KERNELS_FOLDING_H_
 #define MPNANNY_NUMERICS_DEVICE_KERNELS_FOLDING_H_
@@ -10,7 +10,8 @@
 
 namespace mpnanny::device {
 
-// Numbers that are ordered as the values are of which these are the bits, -0 below 0; NaN left aside.
+// Numbers that are ordered as the values are of which these are the bits, -0 below 0; NaN left
+// aside.
 template <typename Bits>
 MPN_INLINE Bits OrderOf(Bits bits) {
   const Bits sign = ~(~Bits{0} >> 1);

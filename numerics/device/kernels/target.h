@@ -16,8 +16,9 @@
 #define MPN_INLINE __device__ __forceinline__
 #define MPN_SHARED __shared__
 #define MPN_UNROLL _Pragma("unroll")
-#define MPN_ROLLED _Pragma("unroll 1")  // what runs seldom is kept short: NVRTC compiles it in the training
-#define MPN_EACH_THREAD(thread)                                       \
+#define MPN_ROLLED \
+  _Pragma("unroll 1")  // what runs seldom is kept short: NVRTC compiles it in the training
+#define MPN_EACH_THREAD(thread)                                                   \
   for (int thread = static_cast<int>(threadIdx.x), mpn_waits = 1; mpn_waits != 0; \
        __syncthreads(), mpn_waits = 0)
 

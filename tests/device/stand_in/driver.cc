@@ -1,5 +1,5 @@
-// In place of libcuda.so.1: its device is the CPU, its memory the process's, and its kernels are the
-// text of numerics/device in emulation. What "compiled" code names, it runs.
+// In place of libcuda.so.1: its device is the CPU, its memory the process's, and its kernels are
+// the text of numerics/device in emulation. What "compiled" code names, it runs.
 #include <atomic>
 #include <cstring>
 #include <deque>
@@ -37,7 +37,7 @@ const Function kFunctions[] = {
     {"change.h", "mpn_change", Run<mpnanny::device::ChangeSlot, mpnanny::device::mpn_change>},
 };
 
-#define STAND_IN_MAKE(name)                                                        \
+#define STAND_IN_MAKE(name) \
   if (const int result = stand_in::TheCalls().Make(name); result != 0) return result
 
 }  // namespace
@@ -114,7 +114,9 @@ STAND_IN_CALL int cuLaunchKernel(void* function, unsigned x, unsigned y, unsigne
   return 0;
 }
 STAND_IN_CALL int cuGetErrorName(int result, const char** text) {
-  *text = result == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : result == 3 ? "CUDA_ERROR_NOT_INITIALIZED" : nullptr;
+  *text = result == 2   ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : result == 3 ? "CUDA_ERROR_NOT_INITIALIZED"
+                        : nullptr;
   return *text == nullptr ? kInvalidValue : 0;
 }
 STAND_IN_CALL int cuGetErrorString(int result, const char** text) {

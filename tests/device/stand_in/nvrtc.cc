@@ -1,5 +1,5 @@
-// In place of libnvrtc.so: it follows the includes of a program through the headers that come with it,
-// as NVRTC does, which has no others; what it "compiles" is the name of the first.
+// In place of libnvrtc.so: it follows the includes of a program through the headers that come with
+// it, as NVRTC does, which has no others; what it "compiles" is the name of the first.
 #include <cstring>
 #include <map>
 #include <set>
@@ -18,7 +18,7 @@ struct Program {
   std::set<std::string> seen;
 };
 
-#define STAND_IN_MAKE(name)                                                        \
+#define STAND_IN_MAKE(name) \
   if (const int result = stand_in::TheCalls().Make(name); result != 0) return result
 
 // False if a header is missing.
