@@ -52,11 +52,10 @@ MPN_INLINE void AddSome(T& sum, T value) {
 MPN_INLINE bool IsLast(Progress& progress, int blocks) {
   MPN_SHARED unsigned int before;
   MPN_EACH_THREAD(thread) {
-    Fence();
-    if (thread == 0) before = 0;
-  }
-  MPN_EACH_THREAD(thread) {
-    if (thread == 0) before = AddTo(progress.ended, 1u);
+    if (thread == 0) {
+      Fence();  // for the whole block, which has met before this phase
+      before = AddTo(progress.ended, 1u);
+    }
   }
   const bool last = before + 1 == static_cast<unsigned int>(blocks);
   MPN_EACH_THREAD(thread) {
