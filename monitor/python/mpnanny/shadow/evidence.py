@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import torch
 
@@ -19,15 +20,27 @@ from ..fp64.entering import decides
 from ..fp64.history import is_backed, is_float, version_of
 from ..fp64.noise import depends_on_noise, is_noise_of_elements
 from ..fp64.operators import holds_nonfinite_number
-from ..fp64.references import NONE
+from ..fp64.references import NONE, Entry, References
+from ..fp64.unwritten import Unwritten
 from ..fp64.witness import operands
 from . import carriers
 
-if TYPE_CHECKING:
-    from .tape import Tape
-
 MOST_CURE_SECONDS = 2.0  # that searching for cures may take in a step
 GONE = "its operands were gone when the device had answered: tried in the next shadow step"
+
+
+class Step(Protocol):
+    """What of a step is needed for an answer (shadow/tape.py)."""
+
+    judge: Any
+    references: References
+    names: Callable[[torch.Tensor], str]
+    unwritten: Unwritten
+    suspects: dict[Any, bool]
+    cure_seconds: float
+
+    def compare_now(self, held: torch.Tensor, reference: torch.Tensor) -> int: ...
+    def rounding(self, entry: Entry) -> float: ...
 
 
 class Evidence(Result):
@@ -36,7 +49,7 @@ class Evidence(Result):
     __slots__ = ("_tape", "suspects")
 
     def __init__(
-        self, tape: Tape, call: Call, index: int, held: torch.Tensor, reference: torch.Tensor
+        self, tape: Step, call: Call, index: int, held: torch.Tensor, reference: torch.Tensor
     ) -> None:
         super().__init__(call, index, held, reference)
         self._tape = tape
