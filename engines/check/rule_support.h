@@ -67,8 +67,8 @@ bool HasSeveralImports(const FileFacts& facts, NodeId expression);
 
 // How a finding that rests on an assumed autocast region is worded and rated.
 void NoteAssumed(const Value& value, RawFinding& finding);
-// The same for what is told louder than info where the function's own text shows the type, and only
-// there: what callers hand in, and what is assumed, is an info.
+// The same for what is reported louder than info where the function's own text shows the type, and
+// only there: what callers hand in, and what is assumed, is an info.
 void NoteUnlessShown(const Value& value, RawFinding& finding);
 
 }  // namespace mpnanny::check

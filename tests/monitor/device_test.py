@@ -353,7 +353,7 @@ def test_states_without_a_known_name_are_read(
 
 
 class InPlace(nn.Module):
-    """Writes into what the layer before has made, and spoils it in the step that it is told."""
+    """Writes into what the layer before has made; in a step in which it breaks, NaN."""
 
     def __init__(self) -> None:
         super().__init__()

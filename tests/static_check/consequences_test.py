@@ -1,4 +1,4 @@
-"""What a finding is told as is what torch does: each label is a run of the program.
+"""The severity of a finding follows from what torch does: each label is a run of the program.
 
 `consequences/labels.json` says of each program in `consequences/programs` what torch does to it.
 """

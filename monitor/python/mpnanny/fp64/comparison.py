@@ -25,8 +25,6 @@ HALF_ULP = {
     torch.complex128: 2.0**-53,
 }
 
-_NO_ELEMENTS = (0,) * 19  # figures of an empty tensor
-
 
 def least_of_noise(dtype: torch.dtype, rounding: float) -> float:
     """The part of its error below which a reference is its own rounding (LeastOfNoise in
@@ -112,7 +110,7 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
 def compare(held: torch.Tensor, reference: torch.Tensor) -> Comparison | None:
     """None where one of the two cannot be read."""
     held, reference = as_read(held, reference)
-    figures: Any = _NO_ELEMENTS[: len(Comparison._fields)]
+    figures: Any = (0,) * len(Comparison._fields)  # of an empty tensor
     if on_host(held):
         figures = _core.compare(held, reference)
     elif held.numel():
@@ -133,7 +131,7 @@ def compare_change(
 ) -> Change | None:
     """Held before and after, reference before and after."""
     values = [plain(each) for each in (before, after, was, now)]
-    figures: Any = _NO_ELEMENTS[: len(Change._fields)]
+    figures: Any = (0,) * len(Change._fields)
     if on_host(before):
         figures = _core.compare_change(*values)
     elif before.numel():

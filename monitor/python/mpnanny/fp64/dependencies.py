@@ -298,8 +298,10 @@ class Dependencies:
 
     @staticmethod
     def _value(tensor: torch.Tensor, slot_of: Callable[[torch.Tensor], int]) -> _Value:
-        slot = slot_of(tensor) if is_float(tensor) else NONE
-        here = is_float(tensor) and slot == NONE and on_host(tensor)
+        if not is_float(tensor):
+            return _Value(memory_of(tensor), NONE, None)
+        slot = slot_of(tensor)
+        here = slot == NONE and on_host(tensor)
         return _Value(memory_of(tensor), slot, tensor if here else None)
 
     def _is_zero(self, value: _Value) -> bool:

@@ -21,7 +21,6 @@ MOST_ELEMENTS = 1 << 22  # of a go: its temporaries are about twenty numbers in 
 MOST_TENSORS = 256
 _LARGE = 2.0**500  # squares of larger numbers, and sums of them, leave FP64's range
 _FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
-_COUNTS = 8  # figures of ReferenceError that are whole numbers, from `range` on
 _FLUSHED = slice(16, 19)  # those that count only where much was flushed
 
 
@@ -85,8 +84,7 @@ class DeviceFigures:
 
     @property
     def waits(self) -> bool:
-        waiting = (self._pairs, self._moves, self._tables, self._changes, self._samples)
-        return any(waiting)
+        return bool(self._pairs or self._tables or self._samples or self._moves or self._changes)
 
     def compare(
         self,

@@ -174,7 +174,8 @@ class ShadowMode(StepMode):
     def _before(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
         operator = operator_of(func)
         self._site = None
-        self.tape.before_write(floats(list(operator.written_values(args, kwargs))))
+        if self.tape.waits:
+            self.tape.before_write(floats(list(operator.written_values(args, kwargs))))
         if operator.kind is SKIP:
             if operator.receives:
                 self._receive(args[:1])

@@ -132,8 +132,7 @@ class Tape:
 
     def before_write(self, tensors: Iterable[torch.Tensor]) -> None:
         """An operator is about to write `tensors`, which may not have been compared yet."""
-        if self._device.waits:
-            self._device.before_write(each.untyped_storage()._cdata for each in tensors)
+        self._device.before_write(each.untyped_storage()._cdata for each in tensors)
 
     def _wait(self, evidence: Evidence) -> Waiting:
         """What may be asked about a result is kept with it, of the newest ones."""
@@ -276,7 +275,7 @@ class Tape:
         self._feeds(row[0], errors, fed)
 
     def _feeds(self, number: int, errors: list[float], fed: list[int]) -> None:
-        """Data of a call that meet what is trained are told where they are wrong."""
+        """Data of a call that meet what is trained are reported where they are wrong."""
         for at in fed:
             if errors and errors[at] > 0:
                 self.judge.fed(number, at)
@@ -392,13 +391,12 @@ class Tape:
         """
         if on_host(held):
             return partial(_same, (held != reference).sum().item() / held.numel())
-        slot = self.compare(held, reference)
+        slot, numel = self.compare(held, reference), held.numel()
 
         def share() -> float:
-            found = self.judge.figures(slot)
-            return 0.0 if found is None else Comparison(*found).wrong_integers / held_numel
+            found = self.figures(slot)
+            return 0.0 if found is None else found.wrong_integers / numel
 
-        held_numel = held.numel()
         return share
 
     # --- the end ---
