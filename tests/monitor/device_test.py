@@ -214,7 +214,7 @@ EXACT = (
 ROUNDED = "absmax, mean, std, rms, l2"
 SAMPLES = (
     "SELECT {} FROM tensor_stats t JOIN layer l USING (layer_id)"
-    " WHERE kind != 5 AND step <= ? ORDER BY step, l.name, kind, slot"
+    " WHERE step <= ? ORDER BY step, l.name, kind, slot"
 )
 STEPS = "SELECT step, lr, loss_scale, flags & 63 AS flags, loss, grad_norm FROM step ORDER BY step"
 
@@ -483,7 +483,7 @@ def test_the_kernels_tell_how_exponents_are_spread(
         rows.append(
             database.rows(
                 "SELECT step, l.name, kind, slot, exponents FROM tensor_stats"
-                " JOIN layer l USING (layer_id) WHERE kind != 5 ORDER BY step, l.name, kind, slot"
+                " JOIN layer l USING (layer_id) ORDER BY step, l.name, kind, slot"
             )
         )
     if request.node.callspec.params["device"] == "kernels":
@@ -491,6 +491,37 @@ def test_the_kernels_tell_how_exponents_are_spread(
         assert sum(bool(row["exponents"]) for row in rows[0]) > 20
     else:
         assert not any(row["exponents"] for row in rows[1])
+
+
+def test_a_step_that_rounds_away_is_stale_on_a_device_too(
+    tmp_path: pathlib.Path, device: Callable[[int], None]
+) -> None:
+    found = []
+    for name in ("host", "device"):
+        if name == "device":
+            device(1)
+        torch.manual_seed(3)
+        model = nn.Sequential(nn.Linear(64, 300), nn.Linear(300, 1)).bfloat16()
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-5)
+        db = tmp_path / f"{name}.db"
+        with MixedPrecisionNanny(model, db=db, quiet=True, trace_interval=4, shadow="off"):
+            for _ in range(33):
+                optimizer.zero_grad()
+                model(torch.randn(8, 64).bfloat16()).float().square().mean().backward()
+                optimizer.step()
+        database = Database(db)
+        alerts = database.rows(
+            "SELECT DISTINCT a.type, l.name FROM alert a JOIN layer l USING (layer_id)"
+            " ORDER BY 1, 2"
+        )
+        updates = database.rows(
+            "SELECT step, l.name, t.numel, zeros, frozen FROM tensor_stats t"
+            " JOIN layer l USING (layer_id) WHERE kind = 5 ORDER BY 1, 2"
+        )
+        found.append((alerts, [row for row in updates if row["numel"] <= 8192]))
+        assert {row["numel"] for row in updates} > {1, 300}
+    assert found[0] == found[1]
+    assert "STALE_UPDATE" in {row["type"] for row in found[1][0]}
 
 
 def test_where_a_launch_fails_operators_go_on(

@@ -229,13 +229,13 @@ def _row(
     alike = len(tensors) == 1 or len({(each.shape, each.stride()) for each in tensors}) == 1
     for each in tensors:
         # Tensors of one dense layout pair up as their memory lies.
-        plain = each if alike and _is_dense(each) else each.contiguous()
+        plain = each if alike and is_dense(each) else each.contiguous()
         kept.append(plain)
         cells += (plain.data_ptr(), _DTYPES.get(plain.dtype, 0))
     return tuple(cells)
 
 
-def _is_dense(tensor: torch.Tensor) -> bool:
+def is_dense(tensor: torch.Tensor) -> bool:
     """Whether its elements fill their memory, each once."""
     if tensor.is_contiguous():
         return True

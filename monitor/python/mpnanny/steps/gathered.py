@@ -18,6 +18,7 @@ import torch
 from .. import _core
 from ..base.device_kernels import Launches
 from ..base.later import Mail, Slip
+from ..model.samples import may_read
 from ..operators.modes import own_work
 from .figures import extremes, norms, parts, readable, whole
 from .slots import SlotRing, Slots
@@ -82,6 +83,9 @@ class Gathered:
         """Asks for what was noted so far."""
         others = self._tensors.close()
         reader = self._reader
+        if not may_read():  # it would be done again whenever the graph runs
+            self._tensors.release()
+            return
         with torch.no_grad(), own_work():
             if reader is not None:
                 others = [each for each in others if not self._replaces(each)]

@@ -24,6 +24,7 @@ from ..base.later import DEVICES, HOST, Later, Mail, Slip, settled
 from ..base.notes import Notes
 from ..model.watched import WatchedModel
 from ..operators.modes import own_work
+from .device_updates import DeviceUpdates
 from .figures import extremes, readable
 from .gathered import EXTREMES, LARGEST, NORM, WHOLE, Gathered, Reader
 from .listeners import StepListener
@@ -53,6 +54,7 @@ class _LateStep:
         self.sampled = sampled
         self.mail = Mail()
         self.gathered = Gathered(core, self.mail, reader, sampled, at_once)
+        self.updates = DeviceUpdates(self.mail)
         # What is to be told to the core, each with how many calls of modules come before it.
         self.others: list[tuple[int, Callable[[Any], None]]] = []
         self.weights: dict[int, int] = {}  # number of what it was before the step, by parameter
@@ -232,11 +234,21 @@ class DeviceSteps(StepListener):
 
         late.then(tell)
 
-    def before_update(self, *_: Any) -> None:
-        """Updates of a device are not read yet: they want the weights as they were."""
+    def before_update(self, layers: list[int], weights: list[Any]) -> None:
+        if self._open is not None and layers:
+            with own_work():
+                self._open.updates.before(layers, weights)
 
-    def after_update(self, *_: Any) -> None:
-        """See before_update()."""
+    def after_update(
+        self, layers: list[int], weights: list[Any], gradients: list[Any], judge: list[bool]
+    ) -> None:
+        late = self._open
+        if late is None or not layers:
+            return
+        with own_work():
+            tell = late.updates.after(layers, weights, gradients, judge)
+        if tell is not None:
+            late.then(tell)
 
     def ends_of(self, tensor: torch.Tensor) -> Slip | None:
         """Smallest and largest element of a tensor of the device, both NaN if one is."""
