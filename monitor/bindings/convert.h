@@ -21,6 +21,8 @@ std::optional<int64_t> OptionalWhole(PyObject* value);
 
 std::string OrEmpty(const char* text);
 
+inline PyObject* NoneObject() { Py_RETURN_NONE; }
+
 PyObject* Text(std::string_view text);
 
 // None where there is none.

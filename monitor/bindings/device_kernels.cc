@@ -156,15 +156,17 @@ PyObject* LaunchGathered(PyObject* object, PyObject* args) {
   PyObject* gathered = nullptr;
   int chunk = 0, first = 0, slot_count = 0;
   unsigned long long slots = 0, scratch = 0, scratch_bytes = 0, stream = 0;
+  int made_there = 0;
   Kernel kernel = Kernel::kFlags;
-  if (!PyArg_ParseTuple(args, "sOiiKiKKK", &name, &gathered, &chunk, &first, &slots, &slot_count,
-                        &scratch, &scratch_bytes, &stream)) {
+  if (!PyArg_ParseTuple(args, "sOiiKiKKKp", &name, &gathered, &chunk, &first, &slots, &slot_count,
+                        &scratch, &scratch_bytes, &stream, &made_there)) {
     return nullptr;
   }
   Kernels* const kernels = KernelsIn(object);
   GatheredTensors* const tensors = GatheredIn(gathered);
   if (kernels == nullptr || tensors == nullptr || !FindKernel(name, kernel)) return nullptr;
-  const std::vector<device::Row> rows = tensors->Rows(kernel, chunk, first);
+  const std::vector<device::Row> rows = tensors->Rows(
+      kernel, made_there ? std::optional<uint64_t>(stream) : std::nullopt, chunk, first);
   // With Python's lock: what is launched lives as long as nobody gives it back, and a launch waits
   // for nothing.
   const Result<int> launched =
@@ -244,7 +246,7 @@ PyMethodDef kDeviceKernelsMethods[] = {
      " scratch bytes, stream) -> how many launches"},
     {"launch_gathered", Method<&LaunchGathered>(), METH_VARARGS,
      "launch_gathered(kernel, gathered, chunk, first slot, slots, slot count, scratch, scratch"
-     " bytes, stream) -> how many launches"},
+     " bytes, stream, whether it is known to have made them) -> how many launches"},
     {nullptr, nullptr, 0, nullptr}};
 PyType_Slot kDeviceKernelsSlots[] = {
     {Py_tp_init, reinterpret_cast<void*>(&Guarded<&InitKernels>::Call)},

@@ -9,7 +9,6 @@
 namespace mpnanny {
 namespace {
 
-PyObject* NoneObject() { Py_RETURN_NONE; }
 
 PyObject* Texts(const std::vector<std::string>& texts) {
   return ListOf(texts, [](const std::string& each) { return Text(each); });

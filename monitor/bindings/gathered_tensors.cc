@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "monitor/bindings/call_tensors.h"
 #include "monitor/bindings/tickets.h"
@@ -113,6 +112,7 @@ int GatheredTensors::Enter(const TensorList& list, size_t i, long version, Wante
   tensor.wanted = wanted;
   tensor.here = list.devices()[i] == device_;
   if (tensor.here && IsDense(view)) tensor.data = view.data;
+  tensor.stream = list.StreamOf(i);
   tensor.view.dtype = view.dtype;
   const int64_t elements = view.numel();
   stats_.emplace_back().numel = elements;
@@ -120,12 +120,20 @@ int GatheredTensors::Enter(const TensorList& list, size_t i, long version, Wante
   return static_cast<int>(tensors_.size()) - 1;
 }
 
+bool GatheredTensors::IsIntact(const Tensor& tensor) const {
+  if (TensorVersion(tensor.object) != tensor.version) return false;
+  if (tensor.data == nullptr) return true;  // it is read by torch, which knows
+  const void* const data = tensor.data;
+  const CallTensors list(nullptr, TensorList::Memory::kOfAnyDevice);
+  return list->Add(tensor.object) && list->views()[0].data == data;
+}
+
 std::vector<int> GatheredTensors::Close() {
   std::vector<int> others;
   for (; asked_ < tensors_.size(); ++asked_) {
-    const long version = TensorVersion(tensors_[asked_].object);
+    const bool intact = IsIntact(tensors_[asked_]);
     Tensor& tensor = tensors_[asked_];
-    if (version != tensor.version) {
+    if (!intact) {
       SayWritten(static_cast<int>(asked_));
     } else if (tensor.data != nullptr) {
       tensor.waiting = true;
@@ -151,28 +159,32 @@ bool GatheredTensors::Replace(int number, PyObject* copy) {
   if (!list->Add(copy) || list->devices()[0] != device_ || !IsDense(list->views()[0])) return false;
   Tensor& tensor = tensors_[At(number)];
   tensor.data = list->views()[0].data;
+  tensor.stream = list->StreamOf(0);
   tensor.waiting = true;
   Py_INCREF(copy);
   Py_XDECREF(std::exchange(tensor.object, copy));
   return true;
 }
 
-std::pair<size_t, int> GatheredTensors::Waiting(Kernel kernel) const {
-  size_t rows = 0;
-  int64_t blocks = 0;
+std::vector<GatheredTensors::Wait> GatheredTensors::Waiting(Kernel kernel) const {
+  std::vector<Wait> waits;
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    if (!tensors_[i].waiting || KernelFor(tensors_[i].wanted) != kernel) continue;
-    ++rows;
-    blocks += device::BlocksOf(stats_[i].numel);
+    const Tensor& tensor = tensors_[i];
+    if (!tensor.waiting || KernelFor(tensor.wanted) != kernel) continue;
+    auto wait = std::ranges::find(waits, tensor.stream, &Wait::stream);
+    if (wait == waits.end()) wait = waits.insert(waits.end(), {tensor.stream});
+    ++wait->rows;
+    wait->blocks += device::BlocksOf(stats_[i].numel);
   }
-  return {rows, static_cast<int>(std::min<int64_t>(blocks, std::numeric_limits<int>::max()))};
+  return waits;
 }
 
-std::vector<device::Row> GatheredTensors::Rows(Kernel kernel, int chunk, int first) {
+std::vector<device::Row> GatheredTensors::Rows(Kernel kernel, std::optional<uint64_t> stream,
+                                               int chunk, int first) {
   std::vector<device::Row> rows;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     Tensor& tensor = tensors_[i];
-    if (!tensor.waiting || KernelFor(tensor.wanted) != kernel) continue;
+    if (!tensor.waiting || KernelFor(tensor.wanted) != kernel || tensor.stream != stream) continue;
     tensor.waiting = false;
     tensor.chunk = chunk;
     tensor.slot = first++;

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -56,10 +57,17 @@ class GatheredTensors {
   bool is_here(int number) const { return tensors_[At(number)].here; }
   // A contiguous copy of one, which is read in its place. False: it is none.
   bool Replace(int number, PyObject* copy);
-  // The rows of a launch, with slots from `first` of the memory that is numbered `chunk`.
-  std::vector<device::Row> Rows(device::Kernel kernel, int chunk, int first);
-  // How many that would be, and their blocks.
-  std::pair<size_t, int> Waiting(device::Kernel kernel) const;
+  // What waits for a kernel, by the stream that has made it, behind which it has to be read.
+  struct Wait {
+    std::optional<uint64_t> stream;
+    size_t rows = 0;
+    int64_t blocks = 0;
+  };
+  std::vector<Wait> Waiting(device::Kernel kernel) const;
+  // The rows of a launch on that stream, with slots from `first` of the memory that is numbered
+  // `chunk`.
+  std::vector<device::Row> Rows(device::Kernel kernel, std::optional<uint64_t> stream, int chunk,
+                                int first);
   // Gives the tensors back. The layers whose outputs were written too early since the last call.
   std::vector<int64_t> Release();
 
@@ -92,8 +100,9 @@ class GatheredTensors {
     bool here = false;     // on the device of launches
     bool waiting = false;  // for a launch
     int chunk = -1, slot = -1;
-    const void* data = nullptr;
-    TensorView view;  // of what is known
+    const void* data = nullptr;      // of one that kernels can read
+    std::optional<uint64_t> stream;  // that has made it; empty: nobody knows
+    TensorView view;                 // of what is known
   };
 
   static size_t At(int number) { return static_cast<size_t>(number); }
@@ -102,6 +111,8 @@ class GatheredTensors {
   int Enter(const TensorList& list, size_t i, long version, Wanted wanted, int64_t layer);
   // Numbers of all tensors of a call's inputs or output, into numbers_.
   uint32_t EnterAll(const TensorList& list, Wanted wanted);
+  // Whether nothing has written into it, or freed its memory, since it was noted.
+  bool IsIntact(const Tensor& tensor) const;
   // Of the layers that have given it out, or of which it is a gradient: it was written too early.
   void SayWritten(int number);
   void Learn(Tensor& tensor, const TensorStats& stats, const ExponentHistogram* exponents);

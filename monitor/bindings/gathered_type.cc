@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "monitor/bindings/call_tensors.h"
+#include "monitor/bindings/convert.h"
 #include "monitor/bindings/device_kernels.h"
 #include "monitor/bindings/guarded.h"
 #include "monitor/bindings/held_recorder.h"
@@ -132,14 +133,19 @@ PyObject* ReplaceTensor(PyObject* object, PyObject* args) {
   return PyBool_FromLong(TensorsIn(object).Replace(number, copy));
 }
 
-// waiting(kernel) -> (rows, bytes of scratch memory that a launch of them wants)
+// waiting(kernel) -> [(stream | None, rows, bytes of scratch memory that a launch of them wants)]
 PyObject* WaitingRows(PyObject* object, PyObject* args) {
   const char* name = nullptr;
   device::Kernel kernel = device::Kernel::kFlags;
   if (!PyArg_ParseTuple(args, "s", &name) || !FindKernel(name, kernel)) return nullptr;
-  const auto [rows, blocks] = TensorsIn(object).Waiting(kernel);
-  return Py_BuildValue("(nn)", static_cast<Py_ssize_t>(rows),
-                       static_cast<Py_ssize_t>(device::ScratchBytes(blocks)));
+  return ListOf(TensorsIn(object).Waiting(kernel), [](const GatheredTensors::Wait& wait) {
+    constexpr int64_t kMost = std::numeric_limits<int>::max();
+    return Py_BuildValue("(Nnn)",
+                         wait.stream ? PyLong_FromUnsignedLongLong(*wait.stream) : NoneObject(),
+                         static_cast<Py_ssize_t>(wait.rows),
+                         static_cast<Py_ssize_t>(
+                             device::ScratchBytes(static_cast<int>(std::min(wait.blocks, kMost)))));
+  });
 }
 
 // release() -> layers whose outputs were written before they were asked for
@@ -238,7 +244,8 @@ PyMethodDef kGatheredMethods[] = {
     {"close", Method<&CloseGathered>(), METH_NOARGS, "close() -> [(number, wanted, here, tensor)]"},
     {"replace", Method<&ReplaceTensor>(), METH_VARARGS,
      "replace(number, copy) -> whether it can be"},
-    {"waiting", Method<&WaitingRows>(), METH_VARARGS, "waiting(kernel) -> (rows, scratch bytes)"},
+    {"waiting", Method<&WaitingRows>(), METH_VARARGS,
+     "waiting(kernel) -> [(stream, rows, scratch bytes)]"},
     {"release", Method<&ReleaseTensors>(), METH_NOARGS,
      "release() -> layers that were written too early"},
     {"read", Method<&ReadSlotsAt>(), METH_VARARGS, "read(kernel, chunk, address, bytes)"},

@@ -41,7 +41,7 @@ struct DlExchange {
   void* managed_from_object;
   void* managed_to_object;
   int (*tensor_from_object)(void* object, DlTensor* out);  // borrows; does not synchronise
-  void* current_stream;
+  int (*current_stream)(int32_t device_type, int32_t device_id, void** stream);
 };
 
 constexpr int32_t kCpu = 1, kCuda = 2, kCudaHost = 3, kRocm = 10, kRocmHost = 11;
@@ -277,6 +277,18 @@ bool TensorList::AddThroughMethods(PyObject* tensor) {
   if (view.numel() > 0 && !HasMemory(tensor, view.data, itemsize)) return AddPart(tensor);
   Keep(tensor, view, number);
   return true;
+}
+
+std::optional<uint64_t> TensorList::StreamOf(size_t i) const {
+  const TypeEntry& type = Lookup(objects_[i]);
+  if (IsHost(devices_[i].type)) return 0;
+  void* stream = nullptr;
+  if (type.exchange == nullptr || type.exchange->current_stream == nullptr ||
+      type.exchange->current_stream(devices_[i].type, devices_[i].index, &stream) != 0) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  return reinterpret_cast<uintptr_t>(stream);
 }
 
 void TensorList::Collect(PyObject* object, size_t limit) { Walk(object, limit, 0); }

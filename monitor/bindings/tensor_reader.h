@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -53,6 +54,9 @@ class TensorList {
   const std::vector<PyObject*>& objects() const { return objects_; }
   // Where the memory of each view is.
   const std::vector<DeviceNumber>& devices() const { return devices_; }
+  // On which work for the i-th one's device goes now in this thread; empty where torch does not
+  // say.
+  std::optional<uint64_t> StreamOf(size_t i) const;
   // Room for a ticket of each object (tickets.h), kept from call to call.
   std::vector<uint64_t>& tickets() { return tickets_; }
 

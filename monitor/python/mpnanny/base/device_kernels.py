@@ -139,15 +139,23 @@ class Launches:
             self._kernels.compile(KERNELS, self._architecture)
         return all(self._kernels.is_ready(each, self._architecture) for each in KERNELS)
 
-    def run_gathered(self, kernel: str, gathered: Any, chunk: int, slots: Any, size: int) -> bool:
-        """What waits in a _core.Gathered for this kernel, which leaves it in `slots` behind those
-        that are used, as that has numbered them `chunk`. `size`: of the scratch memory. False: it
-        failed.
+    def run_gathered(
+        self,
+        kernel: str,
+        gathered: Any,
+        stream: int | None,
+        chunk: int,
+        slots: Any,
+        size: int,
+    ) -> int:
+        """What waits in a _core.Gathered for this kernel and was made on `stream` (None: nobody
+        knows which). It is left in `slots` behind those that are used, as `gathered` has numbered
+        them `chunk`. `size`: of the scratch memory. Returns the stream of the launch.
         """
         with self._current():
-            stream = self._stream()
-            scratch = self._scratch_of(stream, size)
-            return self._kernels.launch_gathered(
+            made_on = self._stream() if stream is None else stream
+            scratch = self._scratch_of(made_on, size)
+            self._kernels.launch_gathered(
                 kernel,
                 gathered,
                 chunk,
@@ -156,8 +164,18 @@ class Launches:
                 slots.rows,
                 scratch.data_ptr(),
                 scratch.numel(),
-                stream,
+                made_on,
+                stream is not None,
             )
+        return made_on
+
+    def join(self, streams: set[int]) -> None:
+        """What comes next on the current stream comes behind what was launched on these."""
+        if self._device.type != "cuda":
+            return
+        current = torch.cuda.current_stream(self._device)
+        for each in streams - {current.cuda_stream}:
+            current.wait_stream(torch.cuda.ExternalStream(each, device=self._device))
 
     def _current(self) -> contextlib.AbstractContextManager[Any]:
         """Launches go to the current device."""

@@ -60,6 +60,7 @@ class Gathered:
         self._at_once = at_once
         self._tensors.ask_at_once(list(at_once))
         self._slots: list[Slots] = []
+        self._streams: set[int] = set()  # of launches
         self._answers: list[_Answer] = []
         # note(layer, leaf, inputs, output): a module's call; True: it is time to ask.
         self.note = self._tensors.note
@@ -104,16 +105,16 @@ class Gathered:
         return here and self._tensors.replace(number, tensor.contiguous())
 
     def _launch(self, reader: Reader, kernel: str) -> None:
-        rows, scratch = self._tensors.waiting(kernel)
-        if not rows:
-            return
-        slots = next((each for each in self._slots if _has_room(each, kernel, rows)), None)
-        if slots is None:
-            slots = reader.ring.take(kernel, rows)
-            self._slots.append(slots)
-        chunk = self._slots.index(slots)
-        reader.launches.run_gathered(kernel, self._tensors, chunk, slots, scratch)
-        slots.used += rows
+        for stream, rows, scratch in self._tensors.waiting(kernel):
+            slots = next((each for each in self._slots if _has_room(each, kernel, rows)), None)
+            if slots is None:
+                slots = reader.ring.take(kernel, rows)
+                self._slots.append(slots)
+            chunk = self._slots.index(slots)
+            self._streams.add(
+                reader.launches.run_gathered(kernel, self._tensors, stream, chunk, slots, scratch)
+            )
+            slots.used += rows
 
     def _by_operators(self, others: list[tuple[int, int, bool, torch.Tensor]]) -> None:
         alike: dict[tuple[torch.device, torch.dtype, int], list[tuple[int, torch.Tensor]]] = {}
@@ -145,6 +146,8 @@ class Gathered:
 
     def send(self) -> None:
         """Nothing more is asked for: slots go with the mail."""
+        if self._reader is not None:
+            self._reader.launches.join(self._streams)
         for slots in self._slots:
             self._mail.bring(slots.host[: slots.used], slots.device[: slots.used])
 
