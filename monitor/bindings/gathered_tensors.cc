@@ -70,6 +70,14 @@ int GatheredTensors::Add(PyObject* tensor, Wanted wanted, int64_t layer,
   return Enter(*list, 0, TensorVersion(list->objects()[0]), wanted, layer);
 }
 
+int GatheredTensors::AddForNow(PyObject* tensor, Wanted wanted, std::set<std::string>* unreadable) {
+  const CallTensors list(unreadable, TensorList::Memory::kOfAnyDevice);
+  if (!list->Add(tensor) || list->views().front().numel() == 0) return -1;
+  const int number = Enter(*list, 0, 0, wanted, 0);
+  tensors_[At(number)].for_now = true;
+  return number;
+}
+
 bool GatheredTensors::IsFull() const {
   const size_t most = sampled_ ? kMostWhole : kMostTensors;
   return tensors_.size() - asked_ >= most || bytes_ > kMostBytes;
@@ -121,6 +129,7 @@ int GatheredTensors::Enter(const TensorList& list, size_t i, long version, Wante
 }
 
 bool GatheredTensors::IsIntact(const Tensor& tensor) const {
+  if (tensor.for_now) return true;
   if (TensorVersion(tensor.object) != tensor.version) return false;
   if (tensor.data == nullptr) return true;  // it is read by torch, which knows
   const void* const data = tensor.data;

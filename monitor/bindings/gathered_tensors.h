@@ -42,6 +42,8 @@ class GatheredTensors {
             std::set<std::string>* unreadable);
   // The number of one tensor; -1 if it cannot be read. `layer`: of which it is a gradient, or 0.
   int Add(PyObject* tensor, Wanted wanted, int64_t layer, std::set<std::string>* unreadable);
+  // The same of one that is asked for before anything else happens.
+  int AddForNow(PyObject* tensor, Wanted wanted, std::set<std::string>* unreadable);
   bool IsFull() const;
   // Layers whose tensors are asked for at once.
   void AskAtOnce(int64_t layer) { at_once_.insert(layer); }
@@ -98,6 +100,7 @@ class GatheredTensors {
     int64_t layer = 0;           // of which it is a gradient
     Wanted wanted = Wanted::kExtremes;
     bool here = false;     // on the device of launches
+    bool for_now = false;  // nothing can have written it
     bool waiting = false;  // for a launch
     int chunk = -1, slot = -1;
     const void* data = nullptr;      // of one that kernels can read

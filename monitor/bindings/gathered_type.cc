@@ -83,21 +83,20 @@ PyObject* AddTensor(PyObject* object, PyObject* args) {
       tensor, static_cast<Wanted>(std::clamp(wanted, 0, 3)), layer, ReasonsOf(object)));
 }
 
-// add_all(tensors, wanted) -> the number of each
+// add_all(tensors, wanted) -> the number of each; close() has to follow
 PyObject* AddTensors(PyObject* object, PyObject* args) {
-  PyObject* tensors = nullptr;
+  PyObject* list = nullptr;
   int wanted = 0;
-  if (!PyArg_ParseTuple(args, "Oi", &tensors, &wanted)) return nullptr;
+  if (!PyArg_ParseTuple(args, "Oi", &list, &wanted)) return nullptr;
+  GatheredTensors& tensors = TensorsIn(object);
+  const auto kind = static_cast<Wanted>(std::clamp(wanted, 0, 3));
   std::vector<int> numbers;
-  const Py_ssize_t size = PyList_Size(tensors);
+  const Py_ssize_t size = PyList_Size(list);
   if (size < 0) return nullptr;
   for (Py_ssize_t i = 0; i < size; ++i) {
-    const Owned each = Owned::Of(PyList_GetItem(tensors, i));
-    numbers.push_back(!each || each.get() == Py_None
-                          ? -1
-                          : TensorsIn(object).Add(each.get(),
-                                                  static_cast<Wanted>(std::clamp(wanted, 0, 3)), 0,
-                                                  ReasonsOf(object)));
+    const Owned each = Owned::Of(PyList_GetItem(list, i));
+    const bool is_there = each && each.get() != Py_None;
+    numbers.push_back(is_there ? tensors.AddForNow(each.get(), kind, ReasonsOf(object)) : -1);
   }
   return ListOf(numbers, PyLong_FromLong);
 }

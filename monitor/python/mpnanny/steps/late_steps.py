@@ -57,7 +57,7 @@ class _LateStep:
         self.updates = DeviceUpdates(self.mail)
         # What is to be told to the core, each with how many calls of modules come before it.
         self.others: list[tuple[int, Callable[[Any], None]]] = []
-        self.weights: dict[int, int] = {}  # number of what it was before the step, by parameter
+        self.weighed: tuple[list[Any], list[int]] = ([], [])  # parameters before it, their numbers
         self.posted: dict[Later, int] = {}
         self.step: OpenStep | None = None
         self.arguments: tuple[Any, ...] = ()
@@ -135,8 +135,8 @@ class DeviceSteps(StepListener):
         late = self._open = _LateStep(self._core, number, sampled, reader, self._at_once)
         self.gather = late.gathered.note
         # Whether the weights are finite before the step decides whom a NaN is blamed on.
-        numbers = late.gathered.read(list(parameters), LARGEST)
-        late.weights = {id(each): at for each, at in zip(parameters, numbers, strict=True)}
+        weights = list(parameters)
+        late.weighed = (weights, late.gathered.read(weights, LARGEST))
         return sampled
 
     def _reader_of(self, like: torch.Tensor) -> Reader | None:
@@ -318,7 +318,8 @@ class DeviceSteps(StepListener):
         """What the core takes for the weights that a module had before the step."""
         module = self.modules.get(layer)
         own = () if module is None else module._parameters.values()
-        numbers = [late.weights[id(each)] for each in own if id(each) in late.weights]
+        ids = {id(each) for each in own if each is not None}
+        numbers = [at for each, at in zip(*late.weighed, strict=True) if id(each) in ids]
         return [reading for _, reading in late.readings(numbers)]
 
     def forget(self) -> None:
