@@ -79,7 +79,9 @@ struct Confinement {
   uint64_t file_bytes = 1ull << 30;    // of each file that it writes
   std::string writable;                // folder that it may write in; must exist
   bool allow_weaker = false;           // run it although something lacks
-  bool gpu = false;                    // it may compute on the machine's GPUs
+  // It may compute on the machine's GPUs. For programs: a call's shared memory is not counted
+  // without a control group.
+  bool gpu = false;
   std::optional<Fence> without = std::nullopt;
 };
 
