@@ -106,7 +106,8 @@ WritingLimits WriteOnlyAt(const WritablePlaces& places) {
     Allow(ruleset, device, rights & (kWriteFile | kTruncate));
   for (const std::string& each : places.devices)
     Allow(ruleset, each.c_str(), rules.attributes.handled_files & (kWriteFile | kIoctlDev));
-  if (places.process_files) Allow(ruleset, "/proc", rights & (kWriteFile | kTruncate));
+  if (!places.process_files.empty())
+    Allow(ruleset, places.process_files.c_str(), rights & (kWriteFile | kTruncate));
   limits.writing = held && syscall(kRestrictSelf, ruleset, 0) == 0;
   limits.truncation = limits.writing && version >= 3;
   close(ruleset);

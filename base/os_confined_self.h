@@ -21,7 +21,7 @@ struct WritablePlaces {
   std::string folder;                // files are made and removed there, too
   bool shared_memory = false;        // /dev/shm likewise, where that is the process's own
   std::vector<std::string> devices;  // paths; with all that ioctl() does to them
-  bool process_files = false;        // those that /proc has already: names of threads
+  std::string process_files;         // below here those that /proc has already; "" for none
 };
 
 // Files may be written at `places` only. As far as the kernel's version

@@ -120,9 +120,13 @@ WritablePlaces PlacesOf(const Confinement& limits, const Started& started, bool 
       .folder = limits.writable,
       .shared_memory = started.view.devices || no_namespaces || limits.without == Fence::kDevices,
       .devices = {},
-      // libcuda names its threads there, and does not start where it cannot.
-      .process_files =
-          limits.gpu && (own_processes || no_namespaces || limits.without == Fence::kProcesses)};
+      .process_files = ""};
+  if (limits.gpu) {
+    // libcuda names its threads there, and does not start where it cannot. In the machine's own
+    // /proc only this very process may.
+    own_processes = own_processes || no_namespaces || limits.without == Fence::kProcesses;
+    places.process_files = own_processes ? "/proc" : "/proc/self/task";
+  }
   for (const std::string& each : started.gpu_files) places.devices.push_back("/dev/" + each);
   return places;
 }

@@ -17,6 +17,7 @@ from trainings import Subject, Training
 from turns import TURN, medians, pairs
 
 IDLE = 10**9  # an interval after whose first step none is sampled
+ARM_SECONDS = 8.0  # after which a way to watch has only the three rounds that it needs
 
 # --- time ---
 
@@ -69,7 +70,7 @@ def _in_turns(
     watch: Callable[[Training], Callable[[], Any]],
 ) -> tuple[float, float]:
     """The median ratio of a watched step to a plain one, and a plain step's seconds."""
-    rounds = 2 if setup.small else 7
+    rounds, until = (2, 0.0) if setup.small else (7, time.monotonic() + ARM_SECONDS)
     once = plain.steps(3).wall / 3
     block = 2 if setup.small else max(3, min(20, round(0.2 / once)))
     watched = setup.training(subject, precision)
@@ -77,6 +78,8 @@ def _in_turns(
     watched.steps(5)
     made = []
     for at in range(rounds):
+        if at >= 3 and time.monotonic() > until:
+            break
         order = (plain, watched) if at % 2 == 0 else (watched, plain)
         wall = {id(each): each.steps(block).wall for each in order}
         made.append((wall[id(watched)] / wall[id(plain)], wall[id(plain)] / block))
@@ -159,8 +162,8 @@ def _launched(setup: Setup, training: Training) -> float:
 
 
 def host(setup: Setup) -> Rows:
-    """The thread's own time that watching adds to a step, over its modules. A batch so small that
-    the host is what takes the time: nothing is waited for.
+    """The time that watching adds to a step, over its modules, with a batch so small that a step
+    takes what the host takes; the device is waited for outside of what is measured.
     """
     for name, subject in setup.tiny().items():
         plain = setup.training(subject, "bf16")
@@ -174,7 +177,7 @@ def host(setup: Setup) -> Rows:
             more = []
             for at in range(3 if setup.small else 15):
                 order = (plain, watched) if at % 2 == 0 else (watched, plain)
-                spent = {id(each): _thread_seconds(setup, each) for each in order}
+                spent = {id(each): _issued(setup, each) for each in order}
                 more.append(spent[id(watched)] - spent[id(plain)])
             nanny.close()
             found[way] = 1e6 * statistics.median(more) / modules
@@ -187,14 +190,14 @@ def host(setup: Setup) -> Rows:
             yield Row(name, verdict(good), told, short)
 
 
-def _thread_seconds(setup: Setup, training: Training, steps: int = 4) -> float:
-    """A step's, of the thread that trains."""
+def _issued(setup: Setup, training: Training, steps: int = 4) -> float:
+    """Seconds until a step was launched: its hooks run in this thread and in autograd's."""
     setup.wait()
     training.wait, wait = (lambda: None), training.wait
-    began = time.thread_time()
+    began = time.perf_counter()
     for _ in range(steps):
         training.step()
-    spent = time.thread_time() - began
+    spent = time.perf_counter() - began
     training.wait = wait
     setup.wait()
     return spent / steps

@@ -101,7 +101,7 @@ class Setup:
                 "gpt": _few(SUBJECTS["gpt"], lambda: models.Gpt(32, 1), 1),
                 "resnet": _few(SUBJECTS["resnet"], lambda: models.ResNet(4), 2),
             }
-        found = dict(SUBJECTS)
+        found = {}
         if large:
             for at, (name, make, sizes) in enumerate(
                 (("gpt", _large_gpt, GPT_SIZES), ("resnet", _large_resnet, RESNET_SIZES))
@@ -109,7 +109,7 @@ class Setup:
                 subject = make(*sizes[self._sizes()[at]])
                 size = " x ".join(str(each) for each in sizes[self._sizes()[at]])
                 found[f"large {name} ({size})"] = subject
-        return found
+        return {**found, **SUBJECTS}
 
     def precisions(self, subject: str) -> tuple[str, ...]:
         """Large ones take long."""

@@ -60,9 +60,12 @@ class FakeMachine:
         self.writable.mkdir(mode=0o777)
         self.writable.chmod(0o777)
 
-    def start(self, owner: str, *flags: str) -> tuple[dict, dict]:
+    def start(self, owner: str, *flags: str, lacks: tuple[str, ...] = ()) -> tuple[dict, dict]:
+        """`lacks`: layers of without.py that the machine has not."""
         become = ["setpriv", "--reuid", str(OWNERS[owner]), "--regid", str(OWNERS[owner])]
-        confined = [*become, "--clear-groups", self.sandbox, *flags, "--writable", self.writable]
+        weaken = [*PYTHON, HERE / "without.py", *lacks, "--"] if lacks else []
+        become = [*weaken, *become, "--clear-groups"]
+        confined = [*become, self.sandbox, *flags, "--writable", self.writable]
         wanted = {"devices": [f"/dev/{x}" for x in GPU], "others": [f"/dev/{x}" for x in NO_GPU]}
         fake = ["unshare", "-m", "sh", "-c", FAKE_DEV, "sh", self.devices, " ".join(GPU + NO_GPU)]
         return told(
@@ -102,6 +105,16 @@ def test_without_the_flag_no_gpu_is_there(machine, owner):
     refused = {name for name, why in said.items() if why}
     assert {f"/dev/{each}" for each in GPU} <= refused
     assert {"thread", "socket", "memfd", "pinned", "reserved for writing"} <= refused
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_where_there_are_no_namespaces_cuda_starts_in_what_is_weaker(machine, owner):
+    """As in most containers; only what is shared by files is not there."""
+    flags = ("--allow-weaker", "--allow-gpu", *LIMITS)
+    said, end = machine.start(owner, *flags, lacks=("namespaces",))
+    assert set(end["missing"]) == {"processes", "devices", "memory", "network"}, end
+    assert {name for name, why in said.items() if why} <= {"shared file", "others"}, said
+    assert set(said["others"]) <= set(), said["others"]
 
 
 @pytest.mark.parametrize("fence", FENCES)
