@@ -1,4 +1,6 @@
-"""Runs the checks of scripts/gpu one after the other, prints each row at once, writes the page."""
+"""Runs the checks of scripts/gpu one after the other, prints each row at once, and writes the page
+after each.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +28,7 @@ PAGE = ROOT / "docs" / "gpu.md"
 KEPT = ROOT / "bench" / "evaluations" / "gpu" / "rows.json"  # of each check, as it ran last
 WRITTEN = "<!-- What follows is written by hand, and scripts/gpu keeps it. -->"
 SECONDS = 1790.0  # the whole command, with the build
+NO_TIME, REST = "the check", "the rest"  # rows of a check that had none, or too little
 
 
 @dataclass
@@ -40,13 +43,16 @@ class CheckRows:
         self.rows.append(row)
         print(f"  {row.result:7}  {row.what}: {row.figures}", flush=True)
 
+    def has_measured(self) -> bool:
+        return any(row.what not in (NO_TIME, REST) for row in self.rows)
+
 
 def run(name: str, device: str, seconds: float) -> CheckRows:
     """In a process of its own: what breaks there, even the device, breaks nothing here."""
     told = CheckRows(name)
     print(f"{name}: {CHECKS[name].title}", flush=True)
     if seconds < 5:
-        told.add(Row("the check", SKIPPED, "no time was left"))
+        told.add(Row(NO_TIME, SKIPPED, "no time was left"))
         return told
     began = time.monotonic()
     environment = dict(os.environ, CUBLAS_WORKSPACE_CONFIG=":4096:8", PYTHONWARNINGS="ignore")
@@ -78,7 +84,7 @@ def run(name: str, device: str, seconds: float) -> CheckRows:
                 line = lines.get(timeout=max(0.01, left))
             except queue.Empty:
                 child.kill()
-                told.add(Row("the rest", FAIL, f"not done after {seconds:.0f} s"))
+                told.add(Row(REST, FAIL, f"not done after {seconds:.0f} s"))
                 break
             if line is None:
                 break
@@ -88,10 +94,10 @@ def run(name: str, device: str, seconds: float) -> CheckRows:
                 print(f"  {line.rstrip()}", flush=True)
         code = child.wait()
         readers[1].join(timeout=5)
-    if code > 0 or (code < 0 and not (told.rows and told.rows[-1].what == "the rest")):
+    if code > 0 or (code < 0 and not (told.rows and told.rows[-1].what == REST)):
         said = [line.strip() for line in errors if line.strip()]
         last = said[-1] if said else f"ended with {code}"
-        told.add(Row("the rest", FAIL, f"{last[:300]}"))
+        told.add(Row(REST, FAIL, f"{last[:300]}"))
         print("".join(errors[-12:]), file=sys.stderr)
     told.seconds = time.monotonic() - began
     return told
@@ -140,20 +146,14 @@ def kept() -> dict[str, dict[str, Any]]:
     return json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
 
 
-def record(every: list[CheckRows], device: str) -> dict[str, dict[str, Any]]:
-    """What each of these checks said, and of which program on which machine."""
-    where = {
+def record(told: CheckRows, device: str) -> dict[str, Any]:
+    """What a check said, and of which program on which machine."""
+    return {
         "date": f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}",
         "commit": commit(),
         "machine": machine(device),
-    }
-    return {
-        told.name: {
-            **where,
-            "seconds": round(told.seconds),
-            "rows": [asdict(row) for row in told.rows],
-        }
-        for told in every
+        "seconds": round(told.seconds),
+        "rows": [asdict(row) for row in told.rows],
     }
 
 
@@ -200,7 +200,7 @@ def _summary(name: str, records: dict[str, dict[str, Any]]) -> tuple[str, str, s
     if name not in records:
         return "not known", "", "**never**"
     its = records[name]
-    results = [row["result"] for row in its["rows"] if row["what"] != "the rest"]
+    results = [row["result"] for row in its["rows"] if row["what"] != REST]
     result = next((each for each in (FAIL, PASS) if each in results), SKIPPED)
     result += "" if len(results) == len(its["rows"]) else ", not all of it ran"
     figures = [f"{row['what']}: {row['short']}" for row in its["rows"] if row.get("short")]
@@ -239,29 +239,29 @@ def main() -> int:
         return 2
     began = time.monotonic() - options.spent
     every = []
+    records = {} if options.cpu else kept()
+    target = options.output or (None if options.cpu else PAGE)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["MPNANNY_GPU_SIZES"] = f"{folder}/sizes.json"
         for name in chosen:
             left = options.seconds - (time.monotonic() - began)
-            every.append(run(name, device, min(CHECKS[name].seconds, left)))
-    records = record(every, device)
-    target = options.output or (None if options.cpu else PAGE)
-    if not options.cpu:
-        # One that had no time for any row leaves what it said before.
-        known = {name: its for name, its in records.items() if any(_counts(its))}
-        records = {**kept(), **known}
-        KEPT.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+            limit = CHECKS[name].seconds
+            told = run(name, device, 3 * limit if options.cpu else min(limit, left))
+            every.append(told)
+            if not told.has_measured():
+                continue  # what it said before stays
+            records[name] = record(told, device)
+            # After each: the whole may be ended before its end.
+            if not options.cpu:
+                KEPT.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+            if target is not None:
+                target.write_text(with_written(page(records), target), encoding="utf-8")
     if target is not None:
-        target.write_text(with_written(page(records), target), encoding="utf-8")
         print(f"written: {target}")
     failed = sum(row.result == FAIL for told in every for row in told.rows)
     passed = sum(row.result == PASS for told in every for row in told.rows)
     print(f"{passed} passed, {failed} failed, {time.monotonic() - began:.0f} s")
     return 1 if failed else 0
-
-
-def _counts(its: dict[str, Any]) -> list[bool]:
-    return [row["what"] not in ("the check", "the rest") for row in its["rows"]]
 
 
 if __name__ == "__main__":

@@ -26,8 +26,7 @@ Words WordsOf(Lack lack) {
     case Lack::kDevices:
       return {"open your terminals and devices", "mount namespaces"};
     case Lack::kMemory:
-      return {"take memory that is not counted",
-              "a control group for it, or mount namespaces and seccomp filters"};
+      return {"take memory that is not counted", "a control group for it (cgroup v2)"};
   }
   return {"", ""};
 }

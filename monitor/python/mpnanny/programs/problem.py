@@ -31,7 +31,7 @@ def no_cuda(in_python: str) -> Problem:
     except (RuntimeError, AssertionError) as error:
         why = str(error).partition("\n")[0]
     return Problem(
-        f"No CUDA device can be reached: {why}",
+        f"No CUDA device can be reached: {why.rstrip('.')}.",
         "Leave out `device`: the CPU stands in. If the machine has a GPU that this Python reaches "
         f"outside of mpnanny-sandbox, call {in_python} there.",
         "Unavailable",
