@@ -35,7 +35,8 @@ std::vector<std::string> PassedOnEnvironment(const std::string& writable) {
   for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
     if (IsPassedOn(*each)) variables.emplace_back(*each);
   }
-  for (const char* name : {"TMPDIR", "XDG_CACHE_HOME", "MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR"}) {
+  for (const char* name : {"TMPDIR", "XDG_CACHE_HOME", "MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR",
+                           "TRITON_CACHE_DIR", "CUDA_CACHE_PATH"}) {
     variables.push_back(std::string(name) + "=" + writable);
   }
   variables.emplace_back("PYTHONDONTWRITEBYTECODE=1");
