@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mpnanny
-from setup import FAIL, SKIPPED, Row, Rows, Setup, verdict
+from setup import FAIL, PASS, SKIPPED, Row, Rows, Setup, verdict
 
 # build/release/python/mpnanny is beside build/release/bin.
 BIN = pathlib.Path(mpnanny.__file__).resolve().parents[2] / "bin"
@@ -44,12 +47,13 @@ class End:
     said: str
 
 
-def _confined(code: str, *flags: str) -> End:
+def _confined(code: str, *flags: str, before: Sequence[str] = ()) -> End:
+    """`before`: words of a program that runs the sandbox."""
     with tempfile.TemporaryDirectory() as folder:
         limits = ["--seconds", "60", "--memory-mb", str(MEMORY_MB), "--processes", "64"]
         command = [str(BIN / "mpnanny-sandbox"), *flags, *limits, "--file-mb", "256"]
         done = subprocess.run(
-            [*command, "--writable", folder, "--", sys.executable, "-c", code],
+            [*before, *command, "--writable", folder, "--", sys.executable, "-c", code],
             capture_output=True,
             text=True,
             timeout=90,
@@ -79,6 +83,7 @@ def sandbox(setup: Setup) -> Rows:
     yield Row("a program in the sandbox", verdict(whole.started), told + lacks, told)
     if setup.small or not whole.started:
         yield _in_the_way(setup, whole)
+        yield _refused_calls(setup, flags)
     if whole.started:
         pinned = "" if setup.small else ", pin_memory=True"
         hog = HOG.format(pinned=pinned, pieces=2 * MEMORY_MB // 16)
@@ -111,6 +116,32 @@ def _in_the_way(setup: Setup, whole: End) -> Row:
     if starts:
         return Row(what, FAIL, f"it starts without {', '.join(starts)}")
     return Row(what, FAIL, f"more than one of {', '.join(fails)}: it starts without none alone")
+
+
+def _refused_calls(setup: Setup, flags: list[str]) -> Row:
+    """What the kernel refused to the program, as strace tells it: the last is often what it could
+    not bear.
+    """
+    what = "calls that were refused"
+    strace = shutil.which("strace")
+    if strace is None:
+        return Row(what, SKIPPED, "there is no strace")
+    with tempfile.NamedTemporaryFile("r") as told:
+        words = [strace, "-f", "-qq", "-s", "80", "-e", "status=failed", "-o", told.name]
+        _confined(_start(setup, 3), *flags, before=words)
+        refused: dict[str, None] = {}
+        for line in told:
+            found = re.match(
+                r"\d+ +(\w+)\((.*)\) += -1 (EACCES|EPERM|EROFS|ENOSYS|ECONNREFUSED)", line
+            )
+            if found:
+                call, arguments, error = found.groups()
+                path = re.search(r'"[^"]*"', arguments)
+                shown = f"{call}({path.group() if path else ''}) {error}"
+                refused.pop(shown, None)
+                refused[shown] = None
+    last = list(refused)[-12:]
+    return Row(what, PASS, f"{len(refused)}; the last: {', '.join(last)}" if last else "none")
 
 
 def _diff(setup: Setup, flags: list[str]) -> Row:
