@@ -12,37 +12,55 @@ from typing import Any
 
 import torch
 import watchers
-from setup import PASS, PRECISIONS, SKIPPED, Row, Rows, Setup, rows_of, verdict
+from setup import FAIL, PASS, SKIPPED, Row, Rows, Setup, rows_of, verdict
 from trainings import Subject, Training
 from turns import TURN, medians, pairs
 
 IDLE = 10**9  # an interval after whose first step none is sampled
 ARM_SECONDS = 8.0  # after which a way to watch has only the three rounds that it needs
 
+Measure = Callable[[Setup, str, Subject, str], Row]
+
+
+def _each(setup: Setup, measure: Measure, *, large: bool = True, precisions: int = 2) -> Rows:
+    """A row for each training, in so many precisions; one that fails, as for a lack of memory,
+    leaves the others.
+    """
+    for name, subject in setup.subjects(large=large).items():
+        for precision in setup.precisions(name)[:precisions]:
+            what = f"{name}, {precision}"
+            try:
+                yield measure(setup, what, subject, precision)
+            except (RuntimeError, ValueError) as error:
+                first = str(error).partition("\n")[0]
+                yield Row(what, FAIL, f"{type(error).__name__}: {first[:200]}")
+            setup.forget()
+
+
 # --- time ---
 
 
 def overhead(setup: Setup) -> Rows:
     """Each way to watch in turns with an unwatched copy, in blocks of steps."""
-    for name, subject in setup.subjects(large=True).items():
-        for precision in setup.precisions(name):
-            plain = setup.training(subject, precision)
-            plain.steps(5)
-            ratios, seconds = {}, []
-            for way, watch in _ways(setup).items():
-                ratios[way], step = _in_turns(setup, plain, subject, precision, watch)
-                seconds.append(step)
-            usual = (99 * ratios["between samples"] + ratios["sampled every step"]) / 100
-            told = ", ".join(f"{way} {ratio:.4f}" for way, ratio in ratios.items())
-            good = ratios["between samples"] <= 1.01 and usual <= 1.03
-            yield Row(
-                f"{name}, {precision}",
-                PASS if setup.small else verdict(good),
-                f"a step {1e3 * statistics.median(seconds):.2f} ms; ratio {told}",
-                f"{ratios['between samples']:.4f} between samples, {usual:.4f} at 100",
-            )
-            del plain
-            setup.forget()
+    yield from _each(setup, _overhead)
+
+
+def _overhead(setup: Setup, what: str, subject: Subject, precision: str) -> Row:
+    plain = setup.training(subject, precision)
+    plain.steps(5)
+    ratios, seconds = {}, []
+    for way, watch in _ways(setup).items():
+        ratios[way], step = _in_turns(setup, plain, subject, precision, watch)
+        seconds.append(step)
+    usual = (99 * ratios["between samples"] + ratios["sampled every step"]) / 100
+    told = ", ".join(f"{way} {ratio:.4f}" for way, ratio in ratios.items())
+    good = ratios["between samples"] <= 1.01 and usual <= 1.03
+    return Row(
+        what,
+        PASS if setup.small else verdict(good),
+        f"a step {1e3 * statistics.median(seconds):.2f} ms; ratio {told}",
+        f"{ratios['between samples']:.4f} between samples, {usual:.4f} at 100",
+    )
 
 
 def _ways(setup: Setup) -> dict[str, Callable[[Training], Callable[[], Any]]]:
@@ -91,34 +109,33 @@ def _in_turns(
 
 def shadow(setup: Setup) -> Rows:
     """A shadow step over a plain one, and what the first takes besides."""
-    for name, subject in setup.subjects(large=True).items():
-        for precision in setup.precisions(name):
-            plain, shadowed = (setup.training(subject, precision) for _ in range(2))
-            with setup.watch(plain, shadow="off", trace_interval=IDLE):
-                plain.steps(2 * TURN)
-                path = setup.database()
-                nanny = setup.watch(shadowed, shadow=f"every={TURN}", trace_interval=IDLE, db=path)
-                first = max(shadowed.steps(1).wall for _ in range(TURN + 2))
-                figures = medians(pairs(plain, shadowed, 2 if setup.small else 5))
-                nanny.close()
-            row = rows_of(
-                path,
-                "SELECT count(*) AS steps, max(operators) AS operators, max(compared) AS compared,"
-                " max(restarted) AS restarted, max(memory) AS memory FROM shadow_step",
-            )[0]
-            ratio = figures["ratio"]
-            more = max(0.0, first - ratio * figures["plain_ms"] / 1e3)
-            told = f"ratio {ratio} ({figures['range'][0]} to {figures['range'][1]}), the first"
-            told += f" {first:.2f} s; a plain step {figures['plain_ms']} ms;"
-            told += f" forward {figures['forward']}, backward {figures['backward']},"
-            told += f" optimizer {figures['optimizer']}; {row['operators']} operators,"
-            told += f" {row['compared']} results compared, {row['restarted']} restarts,"
-            told += f" {(row['memory'] or 0) >> 20} MB of references"
-            good = bool(row["compared"]) and (setup.small or (ratio <= 8 and more <= 2))
-            short = f"{ratio} plain steps, the first {more:.1f} s more"
-            yield Row(f"{name}, {precision}", verdict(good), told, short)
-            del plain, shadowed, nanny
-            setup.forget()
+    yield from _each(setup, _shadow)
+
+
+def _shadow(setup: Setup, what: str, subject: Subject, precision: str) -> Row:
+    plain, shadowed = (setup.training(subject, precision) for _ in range(2))
+    with setup.watch(plain, shadow="off", trace_interval=IDLE):
+        plain.steps(2 * TURN)
+        path = setup.database()
+        nanny = setup.watch(shadowed, shadow=f"every={TURN}", trace_interval=IDLE, db=path)
+        first = max(shadowed.steps(1).wall for _ in range(TURN + 2))
+        figures = medians(pairs(plain, shadowed, 2 if setup.small else 5))
+        nanny.close()
+    row = rows_of(
+        path,
+        "SELECT count(*) AS steps, max(operators) AS operators, max(compared) AS compared,"
+        " max(restarted) AS restarted, max(memory) AS memory FROM shadow_step",
+    )[0]
+    ratio = figures["ratio"]
+    more = max(0.0, first - ratio * figures["plain_ms"] / 1e3)
+    told = f"ratio {ratio} ({figures['range'][0]} to {figures['range'][1]}), the first"
+    told += f" {first:.2f} s; a plain step {figures['plain_ms']} ms;"
+    told += f" forward {figures['forward']}, backward {figures['backward']},"
+    told += f" optimizer {figures['optimizer']}; {row['operators']} operators,"
+    told += f" {row['compared']} results compared, {row['restarted']} restarts,"
+    told += f" {(row['memory'] or 0) >> 20} MB of references"
+    good = bool(row["compared"]) and (setup.small or (ratio <= 8 and more <= 2))
+    return Row(what, verdict(good), told, f"{ratio} plain steps, the first {more:.1f} s more")
 
 
 # --- launches ---
@@ -126,20 +143,21 @@ def shadow(setup: Setup) -> Rows:
 
 def launches(setup: Setup) -> Rows:
     """Kernels of a watched step that is not sampled, beside those of the unwatched one."""
-    for name, subject in setup.subjects().items():
-        for precision in PRECISIONS:
-            plain, watched = (setup.training(subject, precision) for _ in range(2))
-            nanny = setup.watch(watched, trace_interval=IDLE, shadow="off")
-            counts = [_launched(setup, each) for each in (plain, watched)]
-            nanny.close()
-            modules = sum(1 for _ in plain.model.modules())
-            more, most = counts[1] - counts[0], 4 + modules / 64
-            short = f"{more:+g} of at most {most:.1f}"
-            told = f"{counts[0]:g} unwatched, {counts[1]:g} watched, {modules} modules"
-            if setup.small:
-                yield Row(f"{name}, {precision}", SKIPPED, f"operators of torch: {told}", short)
-            else:
-                yield Row(f"{name}, {precision}", verdict(more <= most), told, short)
+    yield from _each(setup, _launches, large=False)
+
+
+def _launches(setup: Setup, what: str, subject: Subject, precision: str) -> Row:
+    plain, watched = (setup.training(subject, precision) for _ in range(2))
+    nanny = setup.watch(watched, trace_interval=IDLE, shadow="off")
+    counts = [_launched(setup, each) for each in (plain, watched)]
+    nanny.close()
+    modules = sum(1 for _ in plain.model.modules())
+    more, most = counts[1] - counts[0], 4 + modules / 64
+    short = f"{more:+g} of at most {most:.1f}"
+    told = f"{counts[0]:g} unwatched, {counts[1]:g} watched, {modules} modules"
+    if setup.small:
+        return Row(what, SKIPPED, f"operators of torch: {told}", short)
+    return Row(what, verdict(more <= most), told, short)
 
 
 def _launched(setup: Setup, training: Training) -> float:
@@ -208,31 +226,32 @@ def _issued(setup: Setup, training: Training, steps: int = 4) -> float:
 
 def memory(setup: Setup) -> Rows:
     """The most bytes that torch had allocated on the device."""
-    for name, subject in setup.subjects(large=True).items():
-        peaks: dict[str, int] = {}
-        references = 0
-        for mode in ("unwatched", "off", "every=3"):
-            gc.collect()
-            before = torch.cuda.memory_allocated() if setup.device == "cuda" else 0
-            training = setup.training(subject, setup.precisions(name)[0])
-            path = setup.database()
-            nanny = setup.watch(training, db=path, shadow=mode) if mode != "unwatched" else None
-            if setup.device == "cuda":
-                torch.cuda.reset_peak_memory_stats()
-            training.steps(5)
-            if setup.device == "cuda":
-                peaks[mode] = torch.cuda.max_memory_allocated() - before
-            if nanny is not None:
-                nanny.close()
-                found = rows_of(path, "SELECT max(memory) AS most FROM shadow_step")[0]["most"]
-                references = max(references, found or 0)
-            del training, nanny
-        told = [f"{mode} {peak / 2**20:.0f} MB" for mode, peak in peaks.items()]
-        figures = ", ".join([*told, f"references {references / 2**20:.0f} MB"])
-        what = f"{name}, {setup.precisions(name)[0]}"
-        if setup.device != "cuda":
-            yield Row(what, SKIPPED, f"only a device counts its memory; {figures}")
-            continue
-        watching = peaks["off"] <= 1.05 * peaks["unwatched"] + (64 << 20)
-        short = f"{peaks['off'] / peaks['unwatched'] - 1:+.1%}"
-        yield Row(what, verdict(watching and references > 0), figures, short)
+    yield from _each(setup, _memory, precisions=1)
+
+
+def _memory(setup: Setup, what: str, subject: Subject, precision: str) -> Row:
+    peaks: dict[str, int] = {}
+    references = 0
+    for mode in ("unwatched", "off", "every=3"):
+        gc.collect()
+        before = torch.cuda.memory_allocated() if setup.device == "cuda" else 0
+        training = setup.training(subject, precision)
+        path = setup.database()
+        nanny = setup.watch(training, db=path, shadow=mode) if mode != "unwatched" else None
+        if setup.device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        training.steps(5)
+        if setup.device == "cuda":
+            peaks[mode] = torch.cuda.max_memory_allocated() - before
+        if nanny is not None:
+            nanny.close()
+            found = rows_of(path, "SELECT max(memory) AS most FROM shadow_step")[0]["most"]
+            references = max(references, found or 0)
+        del training, nanny
+    told = [f"{mode} {peak / 2**20:.0f} MB" for mode, peak in peaks.items()]
+    figures = ", ".join([*told, f"references {references / 2**20:.0f} MB"])
+    if setup.device != "cuda":
+        return Row(what, SKIPPED, f"only a device counts its memory; {figures}")
+    watching = peaks["off"] <= 1.05 * peaks["unwatched"] + (64 << 20)
+    short = f"{peaks['off'] / peaks['unwatched'] - 1:+.1%}"
+    return Row(what, verdict(watching and references > 0), figures, short)
