@@ -141,6 +141,11 @@ def _shadow(setup: Setup, what: str, subject: Subject, precision: str) -> Row:
 # --- launches ---
 
 
+def _modules(training: Training) -> int:
+    """All of them, those that only hold others too."""
+    return sum(1 for _ in training.model.modules())
+
+
 def launches(setup: Setup) -> Rows:
     """Kernels of a watched step that is not sampled, beside those of the unwatched one."""
     yield from _each(setup, _launches, large=False)
@@ -151,7 +156,7 @@ def _launches(setup: Setup, what: str, subject: Subject, precision: str) -> Row:
     nanny = setup.watch(watched, trace_interval=IDLE, shadow="off")
     counts = [_launched(setup, each) for each in (plain, watched)]
     nanny.close()
-    modules = sum(1 for _ in plain.model.modules())
+    modules = _modules(plain)
     more, most = counts[1] - counts[0], 4 + modules / 64
     short = f"{more:+g} of at most {most:.1f}"
     told = f"{counts[0]:g} unwatched, {counts[1]:g} watched, {modules} modules"
@@ -185,7 +190,7 @@ def host(setup: Setup) -> Rows:
     """
     for name, subject in setup.tiny().items():
         plain = setup.training(subject, "bf16")
-        modules = sum(1 for _ in plain.model.modules())
+        modules = _modules(plain)
         plain.steps(10)
         found = {}
         for way, interval in (("between samples", IDLE), ("sampled", 1)):
