@@ -196,7 +196,7 @@ double TensorStats::l2() const { return std::sqrt(squares); }
 
 TensorStats ComputeStats(const TensorView& view, ExponentHistogram* exponents) {
   if (view.known != nullptr) {
-    if (exponents != nullptr) exponents->fill(0);
+    if (exponents != nullptr) *exponents = CountExponents(view);
     return *view.known;
   }
   TensorStats stats;
@@ -275,6 +275,7 @@ double SumOfSquares(const TensorView& view) {
 
 ExponentHistogram CountExponents(const TensorView& view) {
   ExponentHistogram counts{};
+  if (view.known_exponents != nullptr) return *view.known_exponents;
   if (view.known != nullptr) return counts;
   const internal::Layout layout = internal::MemoryLayout(view);
   ForEachBlock(view, layout, [&](const char* values, int64_t count) {

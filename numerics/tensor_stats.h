@@ -47,11 +47,6 @@ struct TensorStats {
   double l2() const;
 };
 
-// How many elements have each FP32 exponent field (0: zeros and subnormals, 255: NaN and
-// infinities). FP64 elements are counted by the exponent that they would have in FP32, clamped to 0
-// and 254.
-using ExponentHistogram = std::array<int64_t, 256>;
-
 // `exponents`, if there is one, is set to what CountExponents() gives: one reading of the memory
 // serves both.
 TensorStats ComputeStats(const TensorView& view, ExponentHistogram* exponents = nullptr);

@@ -4,6 +4,7 @@
 #ifndef MPNANNY_NUMERICS_TENSOR_VIEW_H_
 #define MPNANNY_NUMERICS_TENSOR_VIEW_H_
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -27,6 +28,10 @@ std::string_view DTypeName(DType dtype);  // torch's name: "float16"
 int ElementBytes(DType dtype);            // 0 for kUnknown
 
 struct TensorStats;
+// How many elements have each FP32 exponent field (0: zeros and subnormals, 255: NaN and
+// infinities). FP64 elements are counted by the exponent that they would have in FP32, clamped to 0
+// and 254.
+using ExponentHistogram = std::array<int64_t, 256>;
 
 // Borrowed tensor memory. `data` points at element [0, 0, …]; strides count elements and may be 0
 // or negative. Rows of `shape` and `strides` are as many as dimensions; both empty means one
@@ -39,6 +44,7 @@ struct TensorView {
   // What is known of a tensor whose memory is out of reach (on a device): every function of
   // numerics/ answers from it. Borrowed; `data`, shape and strides then have no meaning.
   const TensorStats* known = nullptr;
+  const ExponentHistogram* known_exponents = nullptr;  // null where they are not known
 
   int64_t numel() const;
 };

@@ -15,13 +15,15 @@ std::vector<std::unique_ptr<TensorList>>& Free() {
 
 }  // namespace
 
-CallTensors::CallTensors(std::set<std::string>* unreadable) : unreadable_(unreadable) {
+CallTensors::CallTensors(std::set<std::string>* unreadable, TensorList::Memory memory)
+    : unreadable_(unreadable) {
   if (Free().empty()) {
     list_ = std::make_unique<TensorList>();
   } else {
     list_ = std::move(Free().back());
     Free().pop_back();
   }
+  list_->Read(memory);
 }
 
 CallTensors::~CallTensors() {

@@ -17,7 +17,8 @@ namespace mpnanny {
 class CallTensors {
  public:
   // `unreadable`: takes why tensors could not be read, if anybody wants to know. Outlives this.
-  explicit CallTensors(std::set<std::string>* unreadable = nullptr);
+  explicit CallTensors(std::set<std::string>* unreadable = nullptr,
+                       TensorList::Memory memory = TensorList::Memory::kOfHost);
   ~CallTensors();
   CallTensors(const CallTensors&) = delete;
   CallTensors& operator=(const CallTensors&) = delete;

@@ -9,6 +9,7 @@
 
 #include "monitor/bindings/convert.h"
 #include "monitor/bindings/finding_tuples.h"
+#include "monitor/bindings/gathered_type.h"
 #include "monitor/bindings/guarded.h"
 #include "monitor/bindings/lists.h"
 #include "monitor/bindings/owned.h"
@@ -20,7 +21,6 @@ namespace {
 
 using device::Kernel;
 using device::Kernels;
-using device::Table;
 
 struct KernelsObject {
   PyObject ob_base;
@@ -28,18 +28,6 @@ struct KernelsObject {
 };
 
 constexpr const char* kKernelNames[] = {"flags", "figures", "compare", "change"};
-
-// False, with a ValueError, for a word that is no kernel.
-bool FindKernel(const char* name, Kernel& kernel) {
-  for (const Kernel each : device::kAllKernels) {
-    if (std::string_view(name) == kKernelNames[static_cast<int>(each)]) {
-      kernel = each;
-      return true;
-    }
-  }
-  PyErr_Format(PyExc_ValueError, "'%s' is no kernel", name);
-  return false;
-}
 
 PyObject* RaiseError(const Error& error) {
   PyErr_SetString(error.kind == ErrorKind::kInvalidInput ? PyExc_ValueError : PyExc_RuntimeError,
@@ -70,20 +58,13 @@ bool ParseRow(PyObject* tuple, device::Row& row) {
   return PyErr_Occurred() == nullptr;
 }
 
-// As many tables as the rows take; false with a Python error set.
-bool ParseTables(PyObject* rows, std::vector<Table>& tables) {
-  const Py_ssize_t size = PyList_Size(rows);
+// False with a Python error set.
+bool ParseRows(PyObject* list, std::vector<device::Row>& rows) {
+  const Py_ssize_t size = PyList_Size(list);
   if (size < 0) return false;
   for (Py_ssize_t i = 0; i < size; ++i) {
-    const Owned tuple = Owned::Of(PyList_GetItem(rows, i));
-    device::Row row;
-    if (!tuple || !ParseRow(tuple.get(), row)) return false;
-    if (!tables.empty() && device::Append(row, tables.back())) continue;
-    tables.push_back({});
-    if (!device::Append(row, tables.back())) {
-      PyErr_SetString(PyExc_ValueError, "a tensor is too large for a launch");
-      return false;
-    }
+    const Owned tuple = Owned::Of(PyList_GetItem(list, i));
+    if (!tuple || !ParseRow(tuple.get(), rows.emplace_back())) return false;
   }
   return true;
 }
@@ -148,35 +129,61 @@ PyObject* CompileKernel(PyObject* object, PyObject* args) {
 
 PyObject* LaunchKernel(PyObject* object, PyObject* args) {
   const char* name = nullptr;
-  PyObject* rows = nullptr;
+  PyObject* list = nullptr;
   unsigned long long slots = 0, scratch = 0, scratch_bytes = 0, stream = 0;
   int slot_count = 0;
   Kernel kernel = Kernel::kFlags;
-  if (!PyArg_ParseTuple(args, "sOKiKKK", &name, &rows, &slots, &slot_count, &scratch,
+  if (!PyArg_ParseTuple(args, "sOKiKKK", &name, &list, &slots, &slot_count, &scratch,
                         &scratch_bytes, &stream)) {
     return nullptr;
   }
   Kernels* const kernels = KernelsIn(object);
-  std::vector<Table> tables;
-  if (kernels == nullptr || !FindKernel(name, kernel) || !ParseTables(rows, tables)) return nullptr;
-  Result<void> launched;
+  std::vector<device::Row> rows;
+  if (kernels == nullptr || !FindKernel(name, kernel) || !ParseRows(list, rows)) return nullptr;
+  Result<int> launched = 0;
   {
     const Unlocked unlocked;
-    for (size_t i = 0; i < tables.size() && launched; ++i) {
-      launched = kernels->Launch(kernel, tables[i], {slots, slot_count, scratch, scratch_bytes},
-                                 reinterpret_cast<device::Driver::Stream>(stream));
-    }
+    launched = kernels->Launch(kernel, rows, {slots, slot_count, scratch, scratch_bytes},
+                               reinterpret_cast<device::Driver::Stream>(stream));
   }
   if (!launched) return RaiseError(launched.error());
-  return PyLong_FromSize_t(tables.size());
+  return PyLong_FromLong(*launched);
 }
 
-PyObject* ScratchBytesOf(PyObject*, PyObject* rows) {
-  std::vector<Table> tables;
-  if (!ParseTables(rows, tables)) return nullptr;
-  int blocks = 0;
-  for (const Table& each : tables) blocks = std::max(blocks, each.blocks);
-  return PyLong_FromSize_t(device::ScratchBytes(blocks));
+// The rows of a Gathered that wait for this kernel.
+PyObject* LaunchGathered(PyObject* object, PyObject* args) {
+  const char* name = nullptr;
+  PyObject* gathered = nullptr;
+  int chunk = 0, first = 0, slot_count = 0;
+  unsigned long long slots = 0, scratch = 0, scratch_bytes = 0, stream = 0;
+  Kernel kernel = Kernel::kFlags;
+  if (!PyArg_ParseTuple(args, "sOiiKiKKK", &name, &gathered, &chunk, &first, &slots, &slot_count,
+                        &scratch, &scratch_bytes, &stream)) {
+    return nullptr;
+  }
+  Kernels* const kernels = KernelsIn(object);
+  GatheredTensors* const tensors = GatheredIn(gathered);
+  if (kernels == nullptr || tensors == nullptr || !FindKernel(name, kernel)) return nullptr;
+  const std::vector<device::Row> rows = tensors->Rows(kernel, chunk, first);
+  // With Python's lock: what is launched lives as long as nobody gives it back, and a launch waits
+  // for nothing.
+  const Result<int> launched =
+      kernels->Launch(kernel, rows, {slots, slot_count, scratch, scratch_bytes},
+                      reinterpret_cast<device::Driver::Stream>(stream));
+  if (!launched) return RaiseError(launched.error());
+  return PyLong_FromLong(*launched);
+}
+
+PyObject* ScratchBytesOf(PyObject*, PyObject* args) {
+  const char* name = nullptr;
+  PyObject* list = nullptr;
+  Kernel kernel = Kernel::kFlags;
+  std::vector<device::Row> rows;
+  if (!PyArg_ParseTuple(args, "sO", &name, &list) || !FindKernel(name, kernel) ||
+      !ParseRows(list, rows)) {
+    return nullptr;
+  }
+  return PyLong_FromSize_t(device::ScratchFor(kernel, rows));
 }
 
 // --- slots, copied to the host ---
@@ -234,7 +241,10 @@ PyMethodDef kDeviceKernelsMethods[] = {
      "device"},
     {"launch", Method<&LaunchKernel>(), METH_VARARGS,
      "launch(kernel, [(elements, slot, options, address, dtype, …)], slots, slot count, scratch,"
-     " scratch bytes, stream) -> how many tables"},
+     " scratch bytes, stream) -> how many launches"},
+    {"launch_gathered", Method<&LaunchGathered>(), METH_VARARGS,
+     "launch_gathered(kernel, gathered, chunk, first slot, slots, slot count, scratch, scratch"
+     " bytes, stream) -> how many launches"},
     {nullptr, nullptr, 0, nullptr}};
 PyType_Slot kDeviceKernelsSlots[] = {
     {Py_tp_init, reinterpret_cast<void*>(&Guarded<&InitKernels>::Call)},
@@ -245,12 +255,12 @@ PyType_Slot kDeviceKernelsSlots[] = {
 PyType_Spec kDeviceKernelsSpec = {"mpnanny._core.DeviceKernels", sizeof(KernelsObject), 0,
                                   Py_TPFLAGS_DEFAULT, kDeviceKernelsSlots};
 
-PyMethodDef kDeviceFunctions[] = {
-    {"device_scratch_bytes", Method<&ScratchBytesOf>(), METH_O,
-     "device_scratch_bytes(rows) -> what a launch of them wants, zeroed before its first use"},
-    {"device_slots", Method<&ReadSlots>(), METH_VARARGS,
-     "device_slots(kernel, bytes) -> [the fields of each slot]"},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef kDeviceFunctions[] = {{"device_scratch_bytes", Method<&ScratchBytesOf>(), METH_VARARGS,
+                                   "device_scratch_bytes(kernel, rows) -> what a launch of them "
+                                   "wants, zeroed before its first use"},
+                                  {"device_slots", Method<&ReadSlots>(), METH_VARARGS,
+                                   "device_slots(kernel, bytes) -> [the fields of each slot]"},
+                                  {nullptr, nullptr, 0, nullptr}};
 
 PyObject* SlotSizes() {
   PyObject* sizes = PyDict_New();
@@ -284,6 +294,17 @@ bool AddMade(PyObject* module, const char* name, PyObject* made) {
 }
 
 }  // namespace
+
+bool FindKernel(const char* name, Kernel& kernel) {
+  for (const Kernel each : device::kAllKernels) {
+    if (std::string_view(name) == kKernelNames[static_cast<int>(each)]) {
+      kernel = each;
+      return true;
+    }
+  }
+  PyErr_Format(PyExc_ValueError, "'%s' is no kernel", name);
+  return false;
+}
 
 bool AddDeviceKernels(PyObject* module) {
   return AddMade(module, "DeviceKernels", PyType_FromSpec(&kDeviceKernelsSpec)) &&

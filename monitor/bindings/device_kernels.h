@@ -5,7 +5,12 @@
 
 #include <Python.h>
 
+#include "monitor/core/device/kernels.h"
+
 namespace mpnanny {
+
+// False, with a ValueError, for a word that is no kernel.
+bool FindKernel(const char* name, device::Kernel& kernel);
 
 // False with a Python error set.
 bool AddDeviceKernels(PyObject* module);

@@ -5,6 +5,7 @@
 #include "monitor/bindings/compare.h"
 #include "monitor/bindings/convert.h"
 #include "monitor/bindings/device_kernels.h"
+#include "monitor/bindings/gathered_type.h"
 #include "monitor/bindings/guarded.h"
 #include "monitor/bindings/judge_type.h"
 #include "monitor/bindings/origins.h"
@@ -63,6 +64,7 @@ PyMODINIT_FUNC PyInit__core() {
   PyObject* module = PyModule_Create(&mpnanny::kModule);
   if (module == nullptr || !mpnanny::AddRecorderType(module) || !mpnanny::AddReadings(module) ||
       !mpnanny::AddJudgeTypes(module) || !mpnanny::AddDeviceKernels(module) ||
+      !mpnanny::AddGatheredType(module) ||
       PyModule_AddStringConstant(module, "version", MPNANNY_VERSION) != 0) {
     Py_XDECREF(module);
     return nullptr;

@@ -13,8 +13,10 @@ namespace {
 
 struct ReadingObject {
   PyObject ob_base;
-  TensorStats* stats;  // both owned
+  // All owned.
+  TensorStats* stats;
   TensorView* view;
+  ExponentHistogram* exponents;  // may be null
 };
 
 PyTypeObject* reading_type = nullptr;  // of the process, as the module is
@@ -24,6 +26,7 @@ ReadingObject* Cast(PyObject* object) { return reinterpret_cast<ReadingObject*>(
 void DeallocReading(PyObject* object) {
   delete Cast(object)->view;
   delete Cast(object)->stats;
+  delete Cast(object)->exponents;
   PyTypeObject* type = Py_TYPE(object);
   auto free = reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free));
   free(object);
@@ -35,20 +38,6 @@ DType DTypeOf(std::string_view name) {
     if (name == DTypeName(static_cast<DType>(i))) return static_cast<DType>(i);
   }
   return DType::kUnknown;
-}
-
-PyObject* Make(const char* dtype, const TensorStats& stats) {
-  auto allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(reading_type, Py_tp_alloc));
-  PyObject* object = allocate(reading_type, 0);
-  if (object == nullptr) return nullptr;
-  ReadingObject* reading = Cast(object);
-  reading->stats = nullptr;
-  reading->view = nullptr;
-  reading->stats = new TensorStats(stats);
-  reading->view = new TensorView;
-  reading->view->dtype = DTypeOf(dtype);
-  reading->view->known = reading->stats;
-  return object;
 }
 
 // What a value that is an extreme, or a norm, says of those that it was taken from.
@@ -95,7 +84,7 @@ PyObject* Whole(PyObject*, PyObject* args) {
     Merge(all, part);
   }
   all.numel = numel;
-  return Make(dtype, all);
+  return MakeReading(DTypeOf(dtype), all);
 }
 
 // extremes(dtype, numel, low, high)
@@ -115,7 +104,7 @@ PyObject* Extremes(PyObject*, PyObject* args) {
     stats.max = high;
     stats.absmax = std::max(-low, high);
   }
-  return Make(dtype, stats);
+  return MakeReading(DTypeOf(dtype), stats);
 }
 
 // norm(dtype, numel, value): the square root of the sum of squares
@@ -129,7 +118,7 @@ PyObject* Norm(PyObject*, PyObject* args) {
   stats.numel = numel;
   CountNonFinite(value, stats);
   if (stats.nonfinite() == 0) stats.squares = value * value;
-  return Make(dtype, stats);
+  return MakeReading(DTypeOf(dtype), stats);
 }
 
 // begin_late(recorder, step, sampled)
@@ -162,6 +151,22 @@ PyType_Spec kReadingSpec = {"mpnanny._core.Reading", sizeof(ReadingObject), 0, P
                             kReadingSlots};
 
 }  // namespace
+
+PyObject* MakeReading(DType dtype, const TensorStats& stats, const ExponentHistogram* exponents) {
+  auto allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(reading_type, Py_tp_alloc));
+  PyObject* object = allocate(reading_type, 0);
+  if (object == nullptr) return nullptr;
+  ReadingObject* reading = Cast(object);  // all null
+  reading->stats = new TensorStats(stats);
+  reading->view = new TensorView;
+  reading->view->dtype = dtype;
+  reading->view->known = reading->stats;
+  if (exponents != nullptr) {
+    reading->exponents = new ExponentHistogram(*exponents);
+    reading->view->known_exponents = reading->exponents;
+  }
+  return object;
+}
 
 const TensorView* KnownView(PyObject* object) {
   return Py_TYPE(object) == reading_type ? Cast(object)->view : nullptr;

@@ -12,6 +12,10 @@
 
 namespace mpnanny {
 
+// A reading; null with a Python error set. `exponents`: null where they are not known.
+PyObject* MakeReading(DType dtype, const TensorStats& stats,
+                      const ExponentHistogram* exponents = nullptr);
+
 // The view that a reading stands for, while the object lives; null for every other object.
 const TensorView* KnownView(PyObject* object);
 

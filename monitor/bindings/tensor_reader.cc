@@ -1,6 +1,7 @@
 #include "monitor/bindings/tensor_reader.h"
 
 #include <cstdint>
+#include <cstdlib>
 #include <unordered_map>
 
 #include "monitor/bindings/owned.h"
@@ -43,7 +44,8 @@ struct DlExchange {
   void* current_stream;
 };
 
-constexpr int32_t kCpu = 1, kCudaHost = 3, kRocmHost = 11;
+constexpr int32_t kCpu = 1, kCuda = 2, kCudaHost = 3, kRocm = 10, kRocmHost = 11;
+constexpr int32_t kCudaManaged = 13;
 constexpr uint8_t kFloat = 2, kBfloat = 4, kComplex = 5, kE4M3 = 10, kE5M2 = 12;
 
 DType FromDlType(DlDataType type) {
@@ -55,6 +57,17 @@ DType FromDlType(DlDataType type) {
   if (type.code == kE4M3) return DType::kFloat8E4M3;
   if (type.code == kE5M2) return DType::kFloat8E5M2;
   return DType::kUnknown;
+}
+
+bool IsHost(int32_t type) { return type == kCpu || type == kCudaHost || type == kRocmHost; }
+bool IsCuda(int32_t type) { return type == kCuda || type == kCudaManaged || type == kRocm; }
+
+// "cuda:1", which is torch's word for ROCm too, and "cpu"; type 0 for any other device.
+DeviceNumber NumberOf(const std::string& name) {
+  if (name == "cpu") return {kCpu, 0};
+  if (!name.starts_with("cuda")) return {};
+  const size_t colon = name.find(':');
+  return {kCuda, colon == std::string::npos ? 0 : std::atoi(name.c_str() + colon + 1)};
 }
 
 // What a Python type is to us. Types are few and live long; a type that is freed and its address
@@ -151,6 +164,7 @@ bool HasMemory(PyObject* tensor, const void* data, int64_t itemsize) {
 
 void TensorList::Clear() {
   views_.clear();
+  devices_.clear();
   while (!objects_.empty()) {
     PyObject* object = objects_.back();
     objects_.pop_back();
@@ -159,8 +173,9 @@ void TensorList::Clear() {
   owned_.clear();
 }
 
-void TensorList::Keep(PyObject* tensor, const TensorView& view) {
+void TensorList::Keep(PyObject* tensor, const TensorView& view, DeviceNumber device) {
   views_.push_back(view);
+  devices_.push_back(device);
   objects_.push_back(tensor);
   Py_INCREF(tensor);
 }
@@ -188,7 +203,7 @@ bool TensorList::Add(PyObject* tensor) {
     if (view.dtype.code == kComplex) unreadable_.insert("complex tensors");
     return false;
   }
-  if (view.device.type != kCpu && view.device.type != kCudaHost && view.device.type != kRocmHost) {
+  if (!IsHost(view.device.type) && (memory_ == Memory::kOfHost || !IsCuda(view.device.type))) {
     unreadable_.insert("tensors on the device " + AttributeText(tensor, "device") +
                        ": their statistics are not read yet");
     return false;
@@ -207,7 +222,9 @@ bool TensorList::Add(PyObject* tensor) {
     Note(tensor, "that are negated views");
     return false;
   }
-  Keep(tensor, found);
+  Keep(tensor, found,
+       IsHost(view.device.type) ? DeviceNumber{kCpu, 0}
+                                : DeviceNumber{view.device.type, view.device.id});
   return true;
 }
 
@@ -238,7 +255,8 @@ bool TensorList::AddThroughMethods(PyObject* tensor) {
     if (dtype.starts_with("torch.complex")) unreadable_.insert("complex tensors");
     return false;
   }
-  if (device != "cpu") {
+  const DeviceNumber number = NumberOf(device);
+  if (number.type != kCpu && (memory_ == Memory::kOfHost || number.type != kCuda)) {
     unreadable_.insert("tensors on the device " + device + ": their statistics are not read yet");
     return false;
   }
@@ -257,7 +275,7 @@ bool TensorList::AddThroughMethods(PyObject* tensor) {
     return false;
   }
   if (view.numel() > 0 && !HasMemory(tensor, view.data, itemsize)) return AddPart(tensor);
-  Keep(tensor, view);
+  Keep(tensor, view, number);
   return true;
 }
 

@@ -5,18 +5,15 @@
 #include "monitor/bindings/readings.h"
 
 namespace mpnanny {
-namespace {
 
-// The version counter of a tensor; -1 where it has none (made in inference mode).
-long Version(PyObject* tensor) {
-  PyObject* value = PyObject_GetAttrString(tensor, "_version");
+long TensorVersion(PyObject* tensor) {
+  static PyObject* const name = PyUnicode_InternFromString("_version");
+  PyObject* value = PyObject_GetAttr(tensor, name);
   const long version = value != nullptr ? PyLong_AsLong(value) : -1;
   Py_XDECREF(value);
   PyErr_Clear();
   return version;
 }
-
-}  // namespace
 
 void TicketOffice::Forget() {
   for (Entry& entry : entries_) Py_XDECREF(std::exchange(entry, {}).weak);
@@ -25,7 +22,7 @@ void TicketOffice::Forget() {
 uint64_t TicketOffice::Of(PyObject* object) {
   // A reading stands for one tensor in one state, and lives as long as its step is told.
   if (KnownView(object) != nullptr) return reinterpret_cast<uintptr_t>(object);
-  const long version = Version(object);
+  const long version = TensorVersion(object);
   if (version < 0) return 0;
   for (const Entry& entry : entries_) {
     if (entry.object == object && entry.version == version && entry.weak != nullptr &&

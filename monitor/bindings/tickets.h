@@ -17,6 +17,10 @@
 
 namespace mpnanny {
 
+// The version counter of a tensor; -1 where it has none (made in inference mode). Leaves no Python
+// error set.
+long TensorVersion(PyObject* tensor);
+
 class TicketOffice {
  public:
   ~TicketOffice() { Forget(); }

@@ -25,7 +25,8 @@ void StepSamples::BeginStep() {
 }
 
 Measured StepSamples::Measure(const TensorView& view, TensorKind kind) const {
-  if (!schedule_.full() || view.data == nullptr ||
+  const bool has_exponents = view.data != nullptr || view.known_exponents != nullptr;
+  if (!schedule_.full() || !has_exponents ||
       !(StoresExponents() || kind == TensorKind::kGradient)) {
     return {ComputeStats(view)};
   }

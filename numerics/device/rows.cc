@@ -7,17 +7,11 @@
 #include "numerics/tensor_view.h"
 
 namespace mpnanny::device {
-namespace {
-
-int64_t BlocksOf(const Row& row) {
-  return std::max<int64_t>(1, row.elements / kElements + (row.elements % kElements != 0 ? 1 : 0));
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::string WrongWith(const Row& row, int tensors) {
   if (row.elements < 0) return "has a negative number of elements";
-  if (row.slot < 0) return "has a negative slot";
+  if (row.slot < 0) return "has no slot";
   for (int i = 0; i < tensors; ++i) {
     const auto wrong = [&](const std::string& what) {
       return "its tensor " + std::to_string(i) + " " + what;
@@ -32,13 +26,34 @@ std::string WrongWith(const Row& row, int tensors) {
 }
 
 bool Append(const Row& row, Table& table) {
-  const int64_t blocks = table.blocks + BlocksOf(row);
+  const int64_t blocks = table.blocks + BlocksOf(row.elements);
   if (table.rows == kRows || blocks > std::numeric_limits<int>::max()) return false;
   Row& added = table.row[table.rows++];
   added = row;
   added.first_block = table.blocks;
   table.blocks = static_cast<int>(blocks);
   return true;
+}
+
+bool Append(const Row& row, FlagsTable& table) {
+  const int64_t blocks = table.blocks + BlocksOf(row.elements);
+  if (table.rows == kFlagsRows || row.elements >> kFlagsElementBits != 0 ||
+      blocks >> kFlagsBlockBits != 0 ||
+      (table.rows > 0 && row.slot != table.first_slot + table.rows)) {
+    return false;
+  }
+  if (table.rows == 0) table.first_slot = row.slot;
+  FlagsRow& added = table.row[table.rows++];
+  added.address = row.address[0];
+  added.dtype = row.dtypes[0];
+  added.elements = static_cast<unsigned long long>(row.elements);
+  added.first_block = static_cast<unsigned long long>(table.blocks);
+  table.blocks = static_cast<int>(blocks);
+  return true;
+}
+
+int64_t BlocksOf(int64_t elements) {
+  return std::max<int64_t>(1, elements / kElements + (elements % kElements != 0 ? 1 : 0));
 }
 
 size_t ScratchBytes(int blocks) {

@@ -6,6 +6,7 @@
 #define MPNANNY_NUMERICS_DEVICE_ROWS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "numerics/device/table.h"
@@ -19,8 +20,13 @@ namespace mpnanny::device {
 std::string WrongWith(const Row& row, int tensors);
 
 // Adds a row that is right, and sets its first block. False, and nothing changes, if the table is
-// full: it has kRows, or as many blocks as a launch can have.
+// full: it has all its rows, or as many blocks as a launch can have. Rows of a FlagsTable have
+// slots that follow each other.
 bool Append(const Row& row, Table& table);
+bool Append(const Row& row, FlagsTable& table);
+
+// Blocks that a row of so many elements takes.
+int64_t BlocksOf(int64_t elements);
 
 // For a launch of so many blocks.
 size_t ScratchBytes(int blocks);

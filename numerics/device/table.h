@@ -11,6 +11,7 @@ namespace mpnanny::device {
 // A launch takes one table, which travels with it as a parameter: at most 4 KB, and nothing that
 // has to be copied or to stay alive.
 inline constexpr int kRows = 64;
+inline constexpr int kFlagsRows = 250;     // of `flags`, which reads one tensor of a row
 inline constexpr int kThreads = 256;       // of a block
 inline constexpr int kElements = 1 << 16;  // of a row that one block reads
 
@@ -34,6 +35,21 @@ struct Table {
   Row row[kRows];
 };
 static_assert(sizeof(Row) == 56 && sizeof(Table) == 8 + kRows * sizeof(Row));
+
+// The same in fewer bits, of one tensor and without options, so that a launch takes more of them.
+inline constexpr int kFlagsElementBits = 36, kFlagsBlockBits = 28;
+struct FlagsRow {
+  unsigned long long address : 60, dtype : 4;
+  unsigned long long elements : kFlagsElementBits, first_block : kFlagsBlockBits;
+};
+struct FlagsTable {
+  int rows;
+  int blocks;
+  int first_slot;  // of the first row; the others follow
+  int unused;
+  FlagsRow row[kFlagsRows];
+};
+static_assert(sizeof(FlagsRow) == 16 && sizeof(FlagsTable) == 16 + kFlagsRows * sizeof(FlagsRow));
 
 // Extremes, sums: over finite elements; all 0 where there are none.
 struct FlagsSlot {
@@ -79,7 +95,7 @@ struct Progress {
 // Zero when it is first used, and of one stream: two launches at the same time must not share it.
 // `partials` has one for each block of the largest launch.
 struct Scratch {
-  Progress progress[kRows];
+  Progress progress[kFlagsRows];
   Partial partials[1];
 };
 

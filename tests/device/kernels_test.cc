@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -86,12 +87,8 @@ class DeviceKernels : public testing::Test {
     row.slot = slot;
     return row;
   }
-  // A table of one row, of values that lie as long as the test.
-  Table TableOf(int slot = 0) {
-    Table table = {};
-    EXPECT_TRUE(Append(RowOf(values_, slot), table));
-    return table;
-  }
+  // One row, of values that lie as long as the test.
+  std::vector<Row> Rows(int slot = 0) { return {RowOf(values_, slot)}; }
 
   const SharedLibrary driver_ = *SharedLibrary::Open(MPNANNY_STAND_IN_DRIVER);
   const SharedLibrary nvrtc_ = *SharedLibrary::Open(MPNANNY_STAND_IN_NVRTC);
@@ -104,21 +101,24 @@ TEST_F(DeviceKernels, OneLaunchGivesTheFlagsOfManyTensors) {
   const auto kernels = Open();
   ASSERT_TRUE(kernels) << kernels.error().Text();
   std::vector<std::vector<float>> tensors;
-  for (int i = 0; i < kRows; ++i) {
-    tensors.emplace_back(static_cast<size_t>(i) * 3001, static_cast<float>(i));
+  constexpr int kTensors = kFlagsRows + 1;
+  for (int i = 0; i < kTensors; ++i) {
+    tensors.emplace_back(static_cast<size_t>(i) * 997, static_cast<float>(i));
     if (i % 8 == 1) tensors.back()[7] = kNan;
   }
-  Table table = {};
-  for (int i = 0; i < kRows; ++i)
-    ASSERT_TRUE(Append(RowOf(tensors[static_cast<size_t>(i)], kRows - 1 - i), table));
-  std::vector<FlagsSlot> slots(kRows);
+  std::vector<Row> rows;
+  for (int i = 0; i < kTensors; ++i) rows.push_back(RowOf(tensors[static_cast<size_t>(i)], 2 + i));
+  std::vector<FlagsSlot> slots(kTensors + 2);
   int stream = 0;
-  const auto launched = (*kernels)->Launch(Kernel::kFlags, table, MemoryOf(slots), &stream);
-  ASSERT_TRUE(launched) << launched.error().Text();
+  const std::span<const Row> all = rows;
+  EXPECT_EQ(*(*kernels)->Launch(Kernel::kFlags, all.first(kFlagsRows), MemoryOf(slots), &stream),
+            1);
   EXPECT_EQ(Made("cuLaunchKernel on a stream"), 1);
-  for (int i = 0; i < kRows; ++i) {
-    const FlagsSlot& slot = slots[static_cast<size_t>(kRows - 1 - i)];
-    EXPECT_EQ(slot.elements, i * 3001);
+  EXPECT_EQ(*(*kernels)->Launch(Kernel::kFlags, rows, MemoryOf(slots), &stream), 2);
+  EXPECT_EQ(Made("cuLaunchKernel on a stream"), 3);
+  for (int i = 0; i < kTensors; ++i) {
+    const FlagsSlot& slot = slots[static_cast<size_t>(2 + i)];
+    EXPECT_EQ(slot.elements, i * 997);
     EXPECT_EQ(slot.nan, i % 8 == 1 ? 1 : 0);
     EXPECT_EQ(slot.greatest, i);
     EXPECT_EQ(slot.squares, 1.0 * i * i * static_cast<double>(slot.elements - slot.nan));
@@ -129,14 +129,13 @@ TEST_F(DeviceKernels, EveryKernelGivesItsSlots) {
   const auto kernels = Open();
   ASSERT_TRUE(kernels);
   const std::vector<double> reference = {1, -2.5, std::nan("")};
-  Table table = {};
   Row row = RowOf(values_, 0);
   row.options = kRestarts;
   row.address[1] = reinterpret_cast<uint64_t>(reference.data());
   row.dtypes[1] = static_cast<unsigned char>(DType::kFloat64);
-  ASSERT_TRUE(Append(row, table));
+  const std::vector<Row> rows = {row};
   std::vector<CompareSlot> compared(1);
-  ASSERT_TRUE((*kernels)->Launch(Kernel::kCompare, table, MemoryOf(compared), nullptr));
+  ASSERT_TRUE((*kernels)->Launch(Kernel::kCompare, rows, MemoryOf(compared), nullptr));
   EXPECT_EQ(Made("cuLaunchKernel"), 2);
   EXPECT_EQ(ErrorOf(compared[0]).squared_error, 0.25);
   EXPECT_EQ(ErrorOf(compared[0]).reference_only, 1);
@@ -144,13 +143,12 @@ TEST_F(DeviceKernels, EveryKernelGivesItsSlots) {
   EXPECT_EQ(reference[2], 4);
 
   std::vector<FiguresSlot> figures(1);
-  ASSERT_TRUE((*kernels)->Launch(Kernel::kFigures, table, MemoryOf(figures), nullptr));
+  ASSERT_TRUE((*kernels)->Launch(Kernel::kFigures, rows, MemoryOf(figures), nullptr));
   EXPECT_EQ(StatsOf(figures[0]).mean, 1);
   EXPECT_EQ(ExponentsOf(figures[0])[128], 1);
 
   const std::vector<double> was = {1, 1, 1}, now = {1, 2, 0.5};
   const std::vector<float> before = {1, 1, 1}, after = {1, 1, 0.75};
-  Table changes = {};
   Row change = RowOf(before, 0);
   int i = 0;
   for (const void* each :
@@ -160,7 +158,7 @@ TEST_F(DeviceKernels, EveryKernelGivesItsSlots) {
     change.dtypes[i] = static_cast<unsigned char>(i < 2 ? DType::kFloat32 : DType::kFloat64);
     ++i;
   }
-  ASSERT_TRUE(Append(change, changes));
+  const std::vector<Row> changes = {change};
   std::vector<ChangeSlot> changed(1);
   ASSERT_TRUE((*kernels)->Launch(Kernel::kChange, changes, MemoryOf(changed), nullptr));
   EXPECT_EQ(ChangeOf(changed[0]).moved, 2);
@@ -174,7 +172,7 @@ TEST_F(DeviceKernels, EachIsCompiledOnceForAnArchitectureAndLoadedOnceForAContex
   ASSERT_TRUE(kernels);
   std::vector<FlagsSlot> slots(1);
   const auto launch = [&] {
-    EXPECT_TRUE((*kernels)->Launch(Kernel::kFlags, TableOf(), MemoryOf(slots), nullptr));
+    EXPECT_TRUE((*kernels)->Launch(Kernel::kFlags, Rows(), MemoryOf(slots), nullptr));
   };
   EXPECT_TRUE((*kernels)->Compile(Kernel::kFlags, 90));
   EXPECT_EQ(Made("cuModuleLoadData"), 0);
@@ -211,7 +209,7 @@ TEST_F(DeviceKernels, WhatWasCompiledOnceIsKeptInTheFolder) {
   EXPECT_EQ(compile(80), 4);
   const auto kernels = Open(cache);
   std::vector<FlagsSlot> slots(1);
-  EXPECT_TRUE((*kernels)->Launch(Kernel::kFlags, TableOf(), MemoryOf(slots), nullptr));
+  EXPECT_TRUE((*kernels)->Launch(Kernel::kFlags, Rows(), MemoryOf(slots), nullptr));
   EXPECT_EQ(slots[0].greatest, 4);
 }
 
@@ -239,12 +237,12 @@ TEST_F(DeviceKernels, ADeviceThatIsNewerThanNvrtcGetsPtxAndAnOlderOneNothing) {
   ASSERT_TRUE(kernels);
   std::vector<FlagsSlot> slots(1);
   UseArchitecture(120);
-  EXPECT_TRUE((*kernels)->Launch(Kernel::kFlags, TableOf(), MemoryOf(slots), nullptr));
+  EXPECT_TRUE((*kernels)->Launch(Kernel::kFlags, Rows(), MemoryOf(slots), nullptr));
   EXPECT_EQ(Made("nvrtcGetPTX"), 1);
   EXPECT_EQ(slots[0].greatest, 4);
   UseContext(1);
   UseArchitecture(70);
-  const auto old = (*kernels)->Launch(Kernel::kFlags, TableOf(), MemoryOf(slots), nullptr);
+  const auto old = (*kernels)->Launch(Kernel::kFlags, Rows(), MemoryOf(slots), nullptr);
   ASSERT_FALSE(old);
   EXPECT_EQ(old.error().message, "NVRTC 12.9 knows no sm_70.");
   // 86 is not in the list: code of 80 as PTX.
@@ -269,18 +267,18 @@ TEST_F(DeviceKernels, EachFailureOfTheDriverSaysWhichCallAndWhatToDo) {
     ASSERT_TRUE(kernels);
     Fail(call, 2);
     std::vector<FlagsSlot> slots(1);
-    const auto failed = (*kernels)->Launch(Kernel::kFlags, TableOf(), MemoryOf(slots), nullptr);
+    const auto failed = (*kernels)->Launch(Kernel::kFlags, Rows(), MemoryOf(slots), nullptr);
     ASSERT_FALSE(failed);
     EXPECT_EQ(failed.error().message,
               std::string(call) + " failed: CUDA_ERROR_OUT_OF_MEMORY (out of memory).");
     EXPECT_NE(failed.error().hint.find("no memory left"), std::string::npos);
     Fail(call, 0);  // and it works as soon as the driver does
-    EXPECT_TRUE((*kernels)->Launch(Kernel::kFlags, TableOf(), MemoryOf(slots), nullptr));
+    EXPECT_TRUE((*kernels)->Launch(Kernel::kFlags, Rows(), MemoryOf(slots), nullptr));
     EXPECT_EQ(slots[0].squares, 21);
   }
   Fail("cuLaunchKernel", 719);
   std::vector<FlagsSlot> slots(1);
-  const auto lost = (*Open())->Launch(Kernel::kFlags, TableOf(), MemoryOf(slots), nullptr);
+  const auto lost = (*Open())->Launch(Kernel::kFlags, Rows(), MemoryOf(slots), nullptr);
   ASSERT_FALSE(lost);
   EXPECT_EQ(lost.error().message, "cuLaunchKernel failed: error 719.");
   EXPECT_NE(lost.error().hint.find("CUDA_LAUNCH_BLOCKING"), std::string::npos);
@@ -342,7 +340,7 @@ TEST_F(DeviceKernels, AThreadWithoutAContextIsTold) {
   ASSERT_TRUE(kernels);
   UseContext(-1);
   std::vector<FlagsSlot> slots(1);
-  const auto failed = (*kernels)->Launch(Kernel::kFlags, TableOf(), MemoryOf(slots), nullptr);
+  const auto failed = (*kernels)->Launch(Kernel::kFlags, Rows(), MemoryOf(slots), nullptr);
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().message, "This thread has no CUDA context.");
 }
@@ -353,7 +351,7 @@ TEST_F(DeviceKernels, AForkedChildLaunchesNothing) {
   std::vector<FlagsSlot> slots(1);
   const pid_t child = fork();
   if (child == 0) {
-    const auto failed = (*kernels)->Launch(Kernel::kFlags, TableOf(), MemoryOf(slots), nullptr);
+    const auto failed = (*kernels)->Launch(Kernel::kFlags, Rows(), MemoryOf(slots), nullptr);
     const bool told = !failed && failed.error().message.find("forked") != std::string::npos;
     _exit(told && Made("cuLaunchKernel") == 0 && Made("cuCtxGetCurrent") == 0 ? 0 : 1);
   }
@@ -367,38 +365,37 @@ TEST_F(DeviceKernels, WhatWouldReadOrWriteElsewhereIsRefused) {
   ASSERT_TRUE(kernels);
   std::vector<FlagsSlot> slots(2);
   const LaunchMemory memory = MemoryOf(slots);
-  const auto refuse = [&](const Table& table, const LaunchMemory& given, const char* why) {
-    const auto failed = (*kernels)->Launch(Kernel::kFlags, table, given, nullptr);
+  const auto refuse = [&](const std::vector<Row>& rows, const LaunchMemory& given,
+                          const char* why) {
+    const auto failed = (*kernels)->Launch(Kernel::kFlags, rows, given, nullptr);
     ASSERT_FALSE(failed) << why;
     EXPECT_EQ(failed.error().kind, ErrorKind::kInvalidInput);
     EXPECT_NE(failed.error().message.find(why), std::string::npos) << failed.error().message;
   };
-  refuse(TableOf(2), memory, "slot 2 of 2");
-  Table table = TableOf();
-  table.row[0].dtypes[0] = 9;
-  refuse(table, memory, "unknown dtype 9");
-  table = TableOf();
-  table.row[0].address[0] = 0;
-  refuse(table, memory, "no memory");
-  table = TableOf();
-  table.row[0].first_block = 1;
-  refuse(table, memory, "Append()");
-  table = TableOf();
-  table.blocks = 2;
-  refuse(table, memory, "Append()");
-  table.rows = 65;
-  refuse(table, memory, "65 rows");
+  refuse(Rows(2), memory, "slot 2 of 2");
+  refuse(Rows(-1), memory, "no slot");
+  std::vector<Row> rows = Rows();
+  rows[0].dtypes[0] = 9;
+  refuse(rows, memory, "unknown dtype 9");
+  rows = Rows();
+  rows[0].address[0] = 0;
+  refuse(rows, memory, "no memory");
+  rows = Rows();
+  rows[0].elements = -1;
+  refuse(rows, memory, "negative number");
+  rows[0].elements = 1LL << 60;
+  refuse(rows, memory, "too large");
   LaunchMemory small = memory;
   small.scratch_bytes = ScratchBytes(1) - 1;
-  refuse(TableOf(), small, "bytes of scratch memory");
+  refuse(Rows(), small, "bytes of scratch memory");
   LaunchMemory missing = memory;
   missing.slots = 0;
-  refuse(TableOf(), missing, "missing");
+  refuse(Rows(), missing, "missing");
   LaunchMemory shifted = memory;
   shifted.scratch += 4;
-  refuse(TableOf(), shifted, "aligned");
+  refuse(Rows(), shifted, "aligned");
   EXPECT_EQ(Made("cuLaunchKernel"), 0);
-  EXPECT_TRUE((*kernels)->Launch(Kernel::kFlags, Table{}, memory, nullptr));  // nothing to do
+  EXPECT_TRUE((*kernels)->Launch(Kernel::kFlags, {}, memory, nullptr));  // nothing to do
   EXPECT_EQ(Made("cuLaunchKernel"), 0);
 }
 

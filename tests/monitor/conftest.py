@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -17,7 +18,8 @@ import pytest
 import torch
 from forked_python import forked_python
 from mpnanny import MixedPrecisionNanny
-from mpnanny.base import later
+from mpnanny.base import device_kernels, later
+from mpnanny.base.device_kernels import KERNELS, DeviceKernels
 from mpnanny.steps import late_steps
 from torch import nn
 
@@ -92,10 +94,38 @@ def database(tmp_path: pathlib.Path) -> Callable[[], Database]:
     return lambda: Database(tmp_path / "metrics.db")
 
 
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder of wheels that has the stand-in for NVRTC (tests/device/stand_in)."""
+    folder = tmp_path_factory.mktemp("wheels")
+    library = folder / "nvidia" / "cuda_nvrtc" / "lib"
+    library.mkdir(parents=True)
+    (library / "libnvrtc.so.12").symlink_to(PACKAGE.parent / "libmpn_stand_in_nvrtc.so")
+    return folder
+
+
+@pytest.fixture
+def stand_in(wheels: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> DeviceKernels:
+    """The device kernels on the stand-in for CUDA's driver, for all runs of this process."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(wheels / "cache"))
+    driver = PACKAGE.parent / "libmpn_stand_in_driver.so"
+    kernels = DeviceKernels([str(wheels)], str(driver))
+    kernels.compile(KERNELS, 90)
+    end = time.monotonic() + 30
+    while not kernels.why and not all(kernels.is_ready(each, 90) for each in KERNELS):
+        assert time.monotonic() < end
+        time.sleep(0.001)
+    assert not kernels.why
+    monkeypatch.setattr(device_kernels, "kernels_of_process", lambda: kernels)
+    return kernels
+
+
 @pytest.fixture(params=[0, 2], ids=["here", "device"])
-def lag(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Twice: tensors that are read where they lie, and as those of a device, whose answers come so
-    many steps late.
+def lag(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, stand_in: DeviceKernels
+) -> int:
+    """Twice: tensors that are read where they lie, and as those of a device, by the device kernels,
+    whose answers come so many steps late.
     """
     if request.param:
         sent, send = [], later.Mail.send

@@ -46,11 +46,12 @@ def row(slot: int, *tensors: torch.Tensor, options: int = 0) -> tuple[int, ...]:
 
 def run(kernels, kernel: str, rows: list[tuple[int, ...]]) -> list[tuple]:
     slots = torch.zeros(len(rows) * _core.DEVICE_SLOT_BYTES[kernel], dtype=torch.uint8)
-    scratch = torch.zeros(_core.device_scratch_bytes(rows), dtype=torch.uint8)
-    tables = kernels.launch(
+    scratch = torch.zeros(_core.device_scratch_bytes(kernel, rows), dtype=torch.uint8)
+    launches = kernels.launch(
         kernel, rows, slots.data_ptr(), len(rows), scratch.data_ptr(), scratch.numel(), 0
     )
-    assert tables == math.ceil(len(rows) / 64)
+    together = 250 if kernel == "flags" else 64
+    assert launches == math.ceil(len(rows) / together) * (2 if kernel == "compare" else 1)
     return _core.device_slots(kernel, bytes(slots.numpy()))
 
 

@@ -50,8 +50,8 @@ inline Running& Current() {
 inline const std::vector<int>& Threads() { return Current().threads; }
 
 // Runs `kernel(table, slots, scratch)`. `processors`: threads of the CPU.
-template <typename Kernel, typename Slot>
-void Launch(Kernel kernel, const Table& table, Slot* slots, Scratch* scratch,
+template <typename Kernel, typename AnyTable, typename Slot>
+void Launch(Kernel kernel, const AnyTable& table, Slot* slots, Scratch* scratch,
             Order order = Order::kForward, int processors = 1) {
   const std::vector<int> blocks = Numbers(table.blocks, order);
   std::atomic<size_t> next = 0;

@@ -262,7 +262,7 @@ TEST(DeviceFigures, SaysWhatARowLacks) {
   EXPECT_EQ(device::WrongWith(row, 1), "has a negative number of elements");
   row = RowOf({{&value, DType::kFloat64}}, 1);
   row.slot = -1;
-  EXPECT_EQ(device::WrongWith(row, 1), "has a negative slot");
+  EXPECT_EQ(device::WrongWith(row, 1), "has no slot");
 }
 
 TEST(DeviceFigures, ATableIsFullAtSixtyFourRowsOrTheBlocksOfALaunch) {
@@ -278,6 +278,22 @@ TEST(DeviceFigures, ATableIsFullAtSixtyFourRowsOrTheBlocksOfALaunch) {
   EXPECT_FALSE(device::Append(RowOf({}, size_t{1} << 46), table));
   EXPECT_EQ(table.rows, 1);
   EXPECT_EQ(table.blocks, 1 << 30);
+  device::FlagsTable flags = {};
+  const auto row = [](int slot, size_t elements = 1) {
+    device::Row made = RowOf({}, elements);
+    made.slot = slot;
+    return made;
+  };
+  for (int i = 0; i < 250; ++i) EXPECT_TRUE(device::Append(row(7 + i), flags));
+  EXPECT_FALSE(device::Append(row(257), flags));
+  EXPECT_EQ(flags.row[249].first_block, 249u);
+  EXPECT_EQ(flags.first_slot, 7);
+  flags = {};
+  EXPECT_FALSE(device::Append(row(0, size_t{1} << 36), flags));
+  EXPECT_TRUE(device::Append(row(3, (size_t{1} << 36) - 1), flags));
+  EXPECT_FALSE(device::Append(row(5), flags));  // its slot does not follow
+  EXPECT_TRUE(device::Append(row(4), flags));
+  EXPECT_EQ(flags.row[1].first_block, 1u << 20);
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ class Scratch {
   // What the next launch relies on.
   bool IsClean() const {
     static constexpr char kNothing[sizeof(device::Progress)] = {};
-    for (int i = 0; i < device::kRows; ++i) {
+    for (int i = 0; i < device::kFlagsRows; ++i) {
       const char* const at = reinterpret_cast<const char*>(memory_.data());
       if (std::memcmp(at + i * sizeof(device::Progress), kNothing, sizeof(kNothing)) != 0)
         return false;
@@ -55,13 +55,13 @@ class Scratch {
   std::vector<Word> memory_;
 };
 
-template <typename Slot, typename... Kernels>
+template <typename Slot, typename Table = device::Table, typename... Kernels>
 std::vector<Slot> RunInEmulation(std::vector<device::Row> rows, Order order, int processors,
                                  Kernels... kernels) {
   std::vector<Slot> slots(rows.size());
   std::memset(static_cast<void*>(slots.data()), 0xa5, slots.size() * sizeof(Slot));
   for (size_t i = 0; i < rows.size();) {
-    device::Table table = {};
+    Table table = {};
     for (; i < rows.size(); ++i) {
       rows[i].slot = static_cast<int>(i);
       EXPECT_EQ(device::WrongWith(rows[i], 1), "");
@@ -77,7 +77,8 @@ std::vector<Slot> RunInEmulation(std::vector<device::Row> rows, Order order, int
 
 inline std::vector<device::FlagsSlot> Flags(const std::vector<device::Row>& rows,
                                             Order order = Order::kForward, int processors = 1) {
-  return RunInEmulation<device::FlagsSlot>(rows, order, processors, device::mpn_flags);
+  return RunInEmulation<device::FlagsSlot, device::FlagsTable>(rows, order, processors,
+                                                               device::mpn_flags);
 }
 inline std::vector<device::FiguresSlot> Figures(const std::vector<device::Row>& rows,
                                                 Order order = Order::kForward, int processors = 1) {

@@ -17,10 +17,10 @@ for folder in (HERE.parent / "fork_server", HERE.parent / "monitor", HERE):
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
 
-from conftest import Database, database, db, forget_compilations  # noqa: E402
+from conftest import Database, database, db, forget_compilations, stand_in, wheels  # noqa: E402
 from finds import Finds  # noqa: E402
 
-__all__ = ["database", "db", "forget_compilations"]
+__all__ = ["database", "db", "forget_compilations", "stand_in", "wheels"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -4,13 +4,15 @@ wait for them. The tensors are the CPU's, taken for a device's (as_device).
 
 from __future__ import annotations
 
+import ctypes
 import math
+import pathlib
 import sys
 
 import pytest
 import torch
 from as_device import as_device
-from mpnanny import MixedPrecisionNanny
+from mpnanny import MixedPrecisionNanny, _core
 from mpnanny.fp64 import comparison, device_figures
 from mpnanny.fp64.comparison import Comparison, as_read
 from mpnanny.fp64.device_figures import MOST_TENSORS, DeviceFigures
@@ -18,9 +20,28 @@ from mpnanny.operators import modes
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+PACKAGE = pathlib.Path(_core.__file__).parents[1]
 ON_HOST = device_figures._on_host
 SHADOW = ("mpnanny.shadow", "mpnanny.fp64", "mpnanny.relations")
 MOST_OPERATORS = 3.0  # beside each operator of the training
+MOST_WITH_KERNELS = 1.6  # their launches are counted as operators
+
+
+@pytest.fixture
+def driver() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(PACKAGE.parent / "libmpn_stand_in_driver.so"))
+    library.stand_in_reset()
+    return library
+
+
+@pytest.fixture(params=["kernels", "operators"], autouse=True)
+def kernels(request: pytest.FixtureRequest) -> bool:
+    """Comparisons are made by the device kernels on the stand-in for CUDA's driver, or by torch's
+    operators.
+    """
+    if request.param == "kernels":
+        request.getfixturevalue("stand_in")
+    return request.param == "kernels"
 
 
 def tensors() -> list[torch.Tensor]:
@@ -194,7 +215,7 @@ def transformer() -> nn.Module:
     return nn.Sequential(nn.Embedding(50, 32), *body, nn.LayerNorm(32), nn.Linear(32, 50))
 
 
-def counted_step(monkeypatch: pytest.MonkeyPatch, db: str, shadow: str) -> tuple[list, list]:
+def counted_step(db: str, shadow: str, on_device: bool = True) -> tuple[list, list]:
     """The operators that the device runs for a step of a training, and the reads that wait for it:
     from where the third step ends to where the fourth one does.
     """
@@ -203,7 +224,13 @@ def counted_step(monkeypatch: pytest.MonkeyPatch, db: str, shadow: str) -> tuple
     torch.manual_seed(0)
     model = transformer()
     optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
-    with counted, MixedPrecisionNanny(model, db=db, shadow=shadow, quiet=True):
+    with (
+        pytest.MonkeyPatch.context() as monkeypatch,
+        counted,
+        MixedPrecisionNanny(model, db=db, shadow=shadow, quiet=True),
+    ):
+        if on_device:
+            as_device(monkeypatch.setattr)
         for step in range(4):
             ids = torch.randint(50, (4, 17))
             if step == 3:
@@ -216,19 +243,18 @@ def counted_step(monkeypatch: pytest.MonkeyPatch, db: str, shadow: str) -> tuple
             nn.functional.cross_entropy(out.flatten(0, 1), ids[:, 1:].flatten()).backward()
             optimizer.step()
         operators, reads = list(counted.operators), list(counted.reads)
-    monkeypatch.undo()
     return operators, reads
 
 
-def test_a_step_waits_for_the_device_four_times_at_most(monkeypatch, db):
-    as_device(monkeypatch.setattr)
-    _, reads = counted_step(monkeypatch, db, "every=1")
+def test_a_step_waits_for_the_device_four_times_at_most(db):
+    _, reads = counted_step(db, "every=1")
     assert 1 <= len(reads) <= 4, reads
 
 
-def test_an_operator_makes_a_few_others_run(monkeypatch, db, tmp_path):
-    plain, _ = counted_step(monkeypatch, db, "off")
-    as_device(monkeypatch.setattr)
-    shadowed, _ = counted_step(monkeypatch, str(tmp_path / "shadowed.db"), "every=1")
-    beside = (len(shadowed) - len(plain)) / len(plain)
-    assert 1 <= beside <= MOST_OPERATORS, beside
+def test_an_operator_makes_a_few_others_run(db, tmp_path, kernels, driver):
+    plain, _ = counted_step(db, "off", on_device=False)
+    shadowed, _ = counted_step(str(tmp_path / "shadowed.db"), "every=1")
+    launches = driver.stand_in_made(b"cuLaunchKernel") / 4
+    assert bool(launches) == kernels
+    beside = (len(shadowed) + launches - len(plain)) / len(plain)
+    assert 1 <= beside <= (MOST_WITH_KERNELS if kernels else MOST_OPERATORS), beside

@@ -29,8 +29,8 @@ def narrow(monkeypatch):
     answers = []
     real = products.in_float32
 
-    def counted(*arguments):
-        made = real(*arguments)
+    def counted(*arguments, **keywords):
+        made = real(*arguments, **keywords)
         answers.append(made is not None)
         return made
 
@@ -50,6 +50,34 @@ PRODUCTS = {
     "convolution": lambda x: F.conv2d(x[None, None], x[None, None, :3, :3], x[0, :1]),
     "attention": lambda x: F.scaled_dot_product_attention(*[x[None, None]] * 3, is_causal=True),
 }
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+def test_a_device_that_is_slow_in_fp64_does_products_in_fp32_without_tf32(
+    mode, narrow, monkeypatch, is_slow
+):
+    monkeypatch.setattr(products, "on_host", lambda _: False)
+    monkeypatch.setattr(products, "_is_float64_slow", lambda _: is_slow)
+    monkeypatch.setattr(products, "_is_in_range", lambda _: pytest.fail("a device was waited for"))
+    precisions = []
+    product = torch.ops.aten.mm.default
+
+    def seen(*arguments):
+        precisions.append(torch.backends.cuda.matmul.fp32_precision)
+        return product(*arguments)
+
+    x = bf16(16, 16).detach()
+    with mode:
+        made = x @ x.t()
+    found = mode.references.of(made)
+    exact = x.double() @ x.double().t()
+    assert found.dtype is torch.float64
+    assert torch.allclose(found, exact, rtol=1e-5)
+    assert narrow == ([True] if is_slow else [])
+    assert torch.equal(found, exact) != is_slow
+    with products.full_float32():
+        products.in_float32(seen, (x.double(), x.double()), {}, in_range=True)
+    assert precisions == ["ieee"]
 
 
 @pytest.mark.parametrize("name", PRODUCTS)

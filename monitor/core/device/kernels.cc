@@ -1,5 +1,7 @@
 #include "monitor/core/device/kernels.h"
 
+#include <algorithm>
+
 #include "base/process_info.h"
 #include "numerics/device/rows.h"
 
@@ -27,39 +29,55 @@ const Description& Describe(Kernel kernel) {
 }
 
 // What would make a kernel read or write where it must not.
-Result<void> Check(const Description& description, const Table& table, const LaunchMemory& memory) {
-  if (table.rows < 0 || table.rows > kRows)
-    return InvalidInput("A table has " + std::to_string(table.rows) + " rows.");
-  Table again = {};
-  for (int i = 0; i < table.rows; ++i) {
-    const Row& row = table.row[i];
-    const std::string wrong = WrongWith(row, description.tensors);
+Result<void> Check(const Description& description, std::span<const Row> rows,
+                   const LaunchMemory& memory) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const std::string wrong = WrongWith(rows[i], description.tensors);
     if (!wrong.empty())
       return InvalidInput("Row " + std::to_string(i) + " of a table cannot be read: " + wrong +
                           ".");
-    if (row.slot >= memory.slot_count) {
-      return InvalidInput("Row " + std::to_string(i) + " has slot " + std::to_string(row.slot) +
+    if (rows[i].slot >= memory.slot_count) {
+      return InvalidInput("Row " + std::to_string(i) + " has slot " + std::to_string(rows[i].slot) +
                           " of " + std::to_string(memory.slot_count) + ".");
     }
-    if (!Append(row, again) || again.row[i].first_block != row.first_block)
-      return InvalidInput("A table was not made by Append().");
-  }
-  if (again.blocks != table.blocks) return InvalidInput("A table was not made by Append().");
-  if (memory.scratch_bytes < ScratchBytes(table.blocks)) {
-    return InvalidInput("A launch of " + std::to_string(table.blocks) + " blocks wants " +
-                        std::to_string(ScratchBytes(table.blocks)) +
-                        " bytes of scratch memory, not " + std::to_string(memory.scratch_bytes) +
-                        ".");
   }
   if (memory.slots == 0 || memory.slots % 8 != 0 || memory.scratch == 0 || memory.scratch % 8 != 0)
     return InvalidInput("Slots or scratch memory are missing or not aligned to 8 bytes.");
   return {};
 }
 
+// Calls `use(table)` with as many tables as the rows take, until it fails. False: a row is too
+// large for a launch.
+template <typename AnyTable, typename Use>
+Result<bool> ForEachTable(std::span<const Row> rows, Use use) {
+  AnyTable table = {};
+  for (size_t i = 0; i < rows.size();) {
+    table.rows = table.blocks = 0;
+    while (i < rows.size() && Append(rows[i], table)) ++i;
+    if (table.rows == 0) return false;
+    MPN_TRY(use(table));
+  }
+  return true;
+}
+
+template <typename AnyTable>
+int MostBlocks(std::span<const Row> rows) {
+  int blocks = 0;
+  (void)ForEachTable<AnyTable>(rows, [&](const AnyTable& table) -> Result<void> {
+    blocks = std::max(blocks, table.blocks);
+    return {};
+  });
+  return blocks;
+}
+
 }  // namespace
 
 int TensorsOf(Kernel kernel) { return Describe(kernel).tensors; }
 size_t SlotBytes(Kernel kernel) { return Describe(kernel).slot_bytes; }
+size_t ScratchFor(Kernel kernel, std::span<const Row> rows) {
+  return ScratchBytes(kernel == Kernel::kFlags ? MostBlocks<FlagsTable>(rows)
+                                               : MostBlocks<Table>(rows));
+}
 
 Result<std::unique_ptr<Kernels>> Kernels::Open(const std::vector<std::string>& folders,
                                                const std::string& cache,
@@ -115,21 +133,40 @@ Result<const std::vector<Driver::Function>*> Kernels::FunctionsOf(Kernel kernel)
   return &found->second;
 }
 
-Result<void> Kernels::Launch(Kernel kernel, const Table& table, const LaunchMemory& memory,
-                             Driver::Stream stream) {
+Result<int> Kernels::Launch(Kernel kernel, std::span<const Row> rows, const LaunchMemory& memory,
+                            Driver::Stream stream) {
   if (CurrentProcess() != process_) {
     return Unavailable("This process was forked from one that uses the device.",
                        "Start worker processes that use the device by 'spawn'.");
   }
-  MPN_TRY(Check(Describe(kernel), table, memory));
-  if (table.rows == 0) return {};
+  if (rows.empty()) return 0;
+  MPN_TRY(Check(Describe(kernel), rows, memory));
+  return kernel == Kernel::kFlags ? LaunchTables<FlagsTable>(kernel, rows, memory, stream)
+                                  : LaunchTables<Table>(kernel, rows, memory, stream);
+}
+
+template <typename AnyTable>
+Result<int> Kernels::LaunchTables(Kernel kernel, std::span<const Row> rows,
+                                  const LaunchMemory& memory, Driver::Stream stream) {
   MPN_TRY_ASSIGN(const std::vector<Driver::Function>* functions, FunctionsOf(kernel));
-  Table copy = table;
-  uint64_t slots = memory.slots, scratch = memory.scratch;
-  void* parameters[] = {&copy, &slots, &scratch};
-  for (const Driver::Function function : *functions)
-    MPN_TRY(driver_.Launch(function, table.blocks, kThreads, stream, parameters));
-  return {};
+  int launches = 0;
+  const auto launch = [&](AnyTable& table) -> Result<void> {
+    if (const size_t wanted = ScratchBytes(table.blocks); memory.scratch_bytes < wanted) {
+      return InvalidInput("A launch of " + std::to_string(table.blocks) + " blocks wants " +
+                          std::to_string(wanted) + " bytes of scratch memory, not " +
+                          std::to_string(memory.scratch_bytes) + ".");
+    }
+    uint64_t slots = memory.slots, scratch = memory.scratch;
+    void* parameters[] = {&table, &slots, &scratch};
+    for (const Driver::Function function : *functions) {
+      MPN_TRY(driver_.Launch(function, table.blocks, kThreads, stream, parameters));
+      ++launches;
+    }
+    return {};
+  };
+  MPN_TRY_ASSIGN(const bool all, ForEachTable<AnyTable>(rows, launch));
+  if (!all) return InvalidInput("A tensor is too large for a launch.");
+  return launches;
 }
 
 }  // namespace mpnanny::device

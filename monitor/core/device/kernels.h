@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,13 +31,14 @@ inline constexpr Kernel kAllKernels[] = {Kernel::kFlags, Kernel::kFigures, Kerne
 
 int TensorsOf(Kernel kernel);     // addresses that it reads of a row
 size_t SlotBytes(Kernel kernel);  // of FlagsSlot, FiguresSlot …
+size_t ScratchFor(Kernel kernel, std::span<const Row> rows);
 
 // Device memory, by its address.
 struct LaunchMemory {
   uint64_t slots = 0;
   int slot_count = 0;
   uint64_t scratch = 0;
-  uint64_t scratch_bytes = 0;  // at least ScratchBytes(table.blocks)
+  uint64_t scratch_bytes = 0;  // at least ScratchFor(rows)
 };
 
 class Kernels {
@@ -55,10 +57,11 @@ class Kernels {
   // It is tried once: an error stays.
   Result<void> Compile(Kernel kernel, int architecture);
 
-  // On the device of this thread's context: one launch, of `compare` two, after what is on
-  // `stream`.
-  Result<void> Launch(Kernel kernel, const Table& table, const LaunchMemory& memory,
-                      Driver::Stream stream);
+  // On the device of this thread's context, after what is on `stream`. Gives the number of
+  // launches: one for every kRows rows, of `flags` kFlagsRows if their slots follow each other; of
+  // `compare` two.
+  Result<int> Launch(Kernel kernel, std::span<const Row> rows, const LaunchMemory& memory,
+                     Driver::Stream stream);
 
  private:
   Kernels(Driver driver, Compiler compiler, const std::string& cache, int64_t process)
@@ -66,6 +69,9 @@ class Kernels {
   const Result<std::string>& ImageOf(Kernel kernel, int architecture);
   Result<std::string> MakeImage(Kernel kernel, int architecture) const;
   Result<const std::vector<Driver::Function>*> FunctionsOf(Kernel kernel);
+  template <typename AnyTable>
+  Result<int> LaunchTables(Kernel kernel, std::span<const Row> rows, const LaunchMemory& memory,
+                           Driver::Stream stream);
 
   const Driver driver_;
   const Compiler compiler_;

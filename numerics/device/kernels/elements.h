@@ -164,28 +164,34 @@ struct Place {
   int blocks;  // of the row
 
   MPN_INLINE Part Of(const Table& table, int which) const {
-    const Row& found = table.row[row];
-    const int dtype = found.dtypes[which], bytes = BytesOf(dtype);
-    return {reinterpret_cast<unsigned char*>(found.address[which]) + start * bytes, dtype, count,
-            found.address[which] % 16 == 0};
+    return At(table.row[row].address[which], table.row[row].dtypes[which]);
+  }
+  MPN_INLINE Part Of(const FlagsTable& table) const {
+    return At(table.row[row].address, static_cast<int>(table.row[row].dtype));
+  }
+  MPN_INLINE Part At(unsigned long long address, int dtype) const {
+    return {reinterpret_cast<unsigned char*>(address) + start * BytesOf(dtype), dtype, count,
+            address % 16 == 0};
   }
 };
 
-MPN_INLINE Place FindPlace(const Table& table, int block) {
+template <typename AnyTable>
+MPN_INLINE Place FindPlace(const AnyTable& table, int block) {
   int low = 0, high = table.rows;  // the row is in [low, high)
   MPN_ROLLED
   while (high - low > 1) {
     const int middle = (low + high) / 2;
-    if (table.row[middle].first_block <= block) {
+    if (static_cast<int>(table.row[middle].first_block) <= block) {
       low = middle;
     } else {
       high = middle;
     }
   }
-  const int first = table.row[low].first_block;
-  const int next = low + 1 < table.rows ? table.row[low + 1].first_block : table.blocks;
+  const int first = static_cast<int>(table.row[low].first_block);
+  const int next =
+      low + 1 < table.rows ? static_cast<int>(table.row[low + 1].first_block) : table.blocks;
   const long long start = static_cast<long long>(block - first) * kElements;
-  const long long left = table.row[low].elements - start;
+  const long long left = static_cast<long long>(table.row[low].elements) - start;
   return {low, start, static_cast<int>(left < kElements ? left : kElements), next - first};
 }
 

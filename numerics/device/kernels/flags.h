@@ -25,10 +25,10 @@ MPN_INLINE void ReadFlags(const Part& part, int thread, FlagsMemory& shared) {
   shared.squares[0][thread] = squares;
 }
 
-MPN_KERNEL(mpn_flags)(const Table table, FlagsSlot* slots, Scratch* scratch) {
+MPN_KERNEL(mpn_flags)(const FlagsTable table, FlagsSlot* slots, Scratch* scratch) {
   MPN_SHARED FlagsMemory shared;
   const Place place = FindPlace(table, BlockNumber());
-  const Part part = place.Of(table, 0);
+  const Part part = place.Of(table);
   MPN_EACH_THREAD(thread) {
     if (thread == 0) shared.extent = {};
   }
@@ -40,7 +40,7 @@ MPN_KERNEL(mpn_flags)(const Table table, FlagsSlot* slots, Scratch* scratch) {
     }
   }
   AddUp(shared.squares);
-  Partial* const partials = scratch->partials + table.row[place.row].first_block;
+  Partial* const partials = scratch->partials + static_cast<int>(table.row[place.row].first_block);
   MPN_EACH_THREAD(thread) {
     if (thread == 0) {
       Partial& own = scratch->partials[BlockNumber()];
@@ -64,15 +64,14 @@ MPN_KERNEL(mpn_flags)(const Table table, FlagsSlot* slots, Scratch* scratch) {
   AddUp(shared.squares);
   MPN_EACH_THREAD(thread) {
     if (thread == 0) {
-      const Row& row = table.row[place.row];
       const FoldedExtent& extent = shared.extent;
-      slots[row.slot] = {row.elements,
-                         static_cast<long long>(extent.nan),
-                         static_cast<long long>(extent.posinf),
-                         static_cast<long long>(extent.neginf),
-                         extent.Least(),
-                         extent.Greatest(),
-                         shared.squares[0][0]};
+      slots[table.first_slot + place.row] = {static_cast<long long>(table.row[place.row].elements),
+                                             static_cast<long long>(extent.nan),
+                                             static_cast<long long>(extent.posinf),
+                                             static_cast<long long>(extent.neginf),
+                                             extent.Least(),
+                                             extent.Greatest(),
+                                             shared.squares[0][0]};
     }
   }
 }

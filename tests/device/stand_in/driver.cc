@@ -11,6 +11,7 @@
 
 namespace {
 
+using mpnanny::device::FlagsTable;
 using mpnanny::device::Scratch;
 using mpnanny::device::Table;
 
@@ -18,18 +19,24 @@ constexpr int kInvalidValue = 1, kInvalidImage = 200, kNotFound = 500, kInvalidD
 
 int contexts[2];  // their addresses are what is handed out
 std::atomic<int> current = 0, architecture = 90;
+std::atomic<bool> idle = false;
 
-template <typename Slot, void (*kKernel)(Table, Slot*, Scratch*)>
-void Run(const Table& table, void* slots, Scratch* scratch) {
+// False: not for so many blocks.
+template <typename Slot, auto kKernel, typename AnyTable = Table>
+bool Run(const void* at, int blocks, void* slots, Scratch* scratch) {
+  const AnyTable& table = *static_cast<const AnyTable*>(at);
+  if (table.blocks != blocks) return false;
   mpnanny::device::emulation::Launch(kKernel, table, static_cast<Slot*>(slots), scratch);
+  return true;
 }
 struct Function {
   const char* file;
   const char* name;
-  void (*run)(const Table& table, void* slots, Scratch* scratch);
+  bool (*run)(const void* table, int blocks, void* slots, Scratch* scratch);
 };
 const Function kFunctions[] = {
-    {"flags.h", "mpn_flags", Run<mpnanny::device::FlagsSlot, mpnanny::device::mpn_flags>},
+    {"flags.h", "mpn_flags",
+     Run<mpnanny::device::FlagsSlot, mpnanny::device::mpn_flags, FlagsTable>},
     {"figures.h", "mpn_figures", Run<mpnanny::device::FiguresSlot, mpnanny::device::mpn_figures>},
     {"compare.h", "mpn_compare", Run<mpnanny::device::CompareSlot, mpnanny::device::mpn_compare>},
     {"compare.h", "mpn_compare_flushed",
@@ -46,10 +53,14 @@ STAND_IN_CALL void stand_in_reset() {
   stand_in::TheCalls().Reset();
   current = 0;
   architecture = 90;
+  idle = false;
 }
 // 0 and 1: the context of all threads; -1: they have none.
 STAND_IN_CALL void stand_in_context(int number) { current = number; }
 STAND_IN_CALL void stand_in_architecture(int number) { architecture = number; }
+
+// Launches are counted and nothing runs: what the host does alone can be timed.
+STAND_IN_CALL void stand_in_idle(int on) { idle = on != 0; }
 
 STAND_IN_CALL int cuInit(unsigned flags) {
   STAND_IN_MAKE("cuInit");
@@ -105,13 +116,15 @@ STAND_IN_CALL int cuLaunchKernel(void* function, unsigned x, unsigned y, unsigne
   STAND_IN_MAKE(stream == nullptr ? "cuLaunchKernel" : "cuLaunchKernel on a stream");
   const Function& run = *static_cast<Function*>(function);
   STAND_IN_MAKE(run.name);
-  const Table& table = *static_cast<const Table*>(parameters[0]);
-  if (static_cast<int>(x) != table.blocks || y != 1 || z != 1 || threads_x != 256 ||
-      threads_y != 1 || threads_z != 1 || shared != 0 || extra != nullptr) {
+  if (y != 1 || z != 1 || threads_x != 256 || threads_y != 1 || threads_z != 1 || shared != 0 ||
+      extra != nullptr) {
     return kInvalidValue;
   }
-  run.run(table, *static_cast<void**>(parameters[1]), *static_cast<Scratch**>(parameters[2]));
-  return 0;
+  if (idle) return 0;
+  return run.run(parameters[0], static_cast<int>(x), *static_cast<void**>(parameters[1]),
+                 *static_cast<Scratch**>(parameters[2]))
+             ? 0
+             : kInvalidValue;
 }
 STAND_IN_CALL int cuGetErrorName(int result, const char** text) {
   *text = result == 2   ? "CUDA_ERROR_OUT_OF_MEMORY"

@@ -7,9 +7,11 @@ the caller does what it did without them.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +45,18 @@ class DeviceKernels:
         self._core: _core.DeviceKernels | None = None
         self._ready: set[tuple[str, int]] = set()
         self._asked: set[tuple[str, int]] = set()
+        self._launches: dict[torch.device, Launches] = {}
         wheels = str(Path(torch.__file__).parents[1])
         try:
             self._core = _core.DeviceKernels([*folders, wheels], _cache(), driver)
         except (RuntimeError, ValueError) as error:
             self.why = str(error)
+
+    def on(self, device: torch.device) -> Launches:
+        found = self._launches.get(device)
+        if found is None:
+            found = self._launches[device] = Launches(self, device)
+        return found
 
     def compile(self, kernels: Iterable[str], architecture: int) -> None:
         """Compiles beside the training, in a thread that ends with the process. `architecture`: 90
@@ -77,10 +86,17 @@ class DeviceKernels:
         """As _core.DeviceKernels.launch(). False: it failed. What CUDA has refused once is not
         tried again; a row that cannot be read (`refused`) is its caller's affair.
         """
-        if self._core is None or self.why:
+        return self._core is not None and self._tried(self._core.launch, arguments)
+
+    def launch_gathered(self, *arguments: Any) -> bool:
+        """As _core.DeviceKernels.launch_gathered(). False: it failed."""
+        return self._core is not None and self._tried(self._core.launch_gathered, arguments)
+
+    def _tried(self, launch: Callable[..., int], arguments: tuple[Any, ...]) -> bool:
+        if self.why:
             return False
         try:
-            self._core.launch(*arguments)
+            launch(*arguments)
         except ValueError as error:
             self.refused = str(error)
             return False
@@ -90,6 +106,16 @@ class DeviceKernels:
         return True
 
 
+@functools.cache
+def kernels_of_process() -> DeviceKernels:
+    return DeviceKernels()
+
+
+def launches_on(device: torch.device) -> Launches:
+    """Of this process."""
+    return kernels_of_process().on(device)
+
+
 class Launches:
     """On one device, from one thread at a time."""
 
@@ -97,6 +123,48 @@ class Launches:
         self._kernels = kernels
         self._device = device
         self._scratch: dict[int, torch.Tensor] = {}  # by stream: launches must not share it
+        self._architecture = 0
+
+    @property
+    def why(self) -> str:
+        """Why the kernels cannot be used; "" where they can."""
+        return self._kernels.why
+
+    def are_ready(self) -> bool:
+        """Whether no launch has anything to compile. Begins to compile, beside the training."""
+        if self.why:
+            return False
+        if not self._architecture:
+            self._architecture = _architecture_of(self._device)
+            self._kernels.compile(KERNELS, self._architecture)
+        return all(self._kernels.is_ready(each, self._architecture) for each in KERNELS)
+
+    def run_gathered(self, kernel: str, gathered: Any, chunk: int, slots: Any, size: int) -> bool:
+        """What waits in a _core.Gathered for this kernel, which leaves it in `slots` behind those
+        that are used, as that has numbered them `chunk`. `size`: of the scratch memory. False: it
+        failed.
+        """
+        with self._current():
+            stream = self._stream()
+            scratch = self._scratch_of(stream, size)
+            return self._kernels.launch_gathered(
+                kernel,
+                gathered,
+                chunk,
+                slots.used,
+                slots.device.data_ptr(),
+                slots.rows,
+                scratch.data_ptr(),
+                scratch.numel(),
+                stream,
+            )
+
+    def _current(self) -> contextlib.AbstractContextManager[Any]:
+        """Launches go to the current device."""
+        device = self._device
+        if device.type != "cuda" or torch.cuda.current_device() == device.index:
+            return contextlib.nullcontext()
+        return torch.cuda.device(device)
 
     def run(
         self,
@@ -118,17 +186,18 @@ class Launches:
             _row(slot, row, bool(restarts and restarts[slot]), kept)
             for slot, row in enumerate(rows)
         ]
-        stream = self._stream()
-        scratch = self._scratch_of(stream, _core.device_scratch_bytes(cells))
-        launched = self._kernels.launch(
-            kernel,
-            cells,
-            slots.data_ptr(),
-            len(rows),
-            scratch.data_ptr(),
-            scratch.numel(),
-            stream,
-        )
+        with self._current():
+            stream = self._stream()
+            scratch = self._scratch_of(stream, _core.device_scratch_bytes(kernel, cells))
+            launched = self._kernels.launch(
+                kernel,
+                cells,
+                slots.data_ptr(),
+                len(rows),
+                scratch.data_ptr(),
+                scratch.numel(),
+                stream,
+            )
         return slots if launched else None
 
     def _stream(self) -> int:
@@ -145,6 +214,14 @@ class Launches:
         return found
 
 
+def _architecture_of(device: torch.device) -> int:
+    """90 is sm_90."""
+    if device.type != "cuda":
+        return 90  # of tests, which take the CPU for a device
+    major, minor = torch.cuda.get_device_capability(device)
+    return 10 * major + minor
+
+
 def _row(
     slot: int, tensors: Sequence[torch.Tensor], restarts: bool, kept: list[torch.Tensor]
 ) -> tuple[int, ...]:
@@ -152,13 +229,13 @@ def _row(
     alike = len(tensors) == 1 or len({(each.shape, each.stride()) for each in tensors}) == 1
     for each in tensors:
         # Tensors of one dense layout pair up as their memory lies.
-        plain = each if alike and _is_dense(each) else each.contiguous()
+        plain = each if alike and is_dense(each) else each.contiguous()
         kept.append(plain)
         cells += (plain.data_ptr(), _DTYPES.get(plain.dtype, 0))
     return tuple(cells)
 
 
-def _is_dense(tensor: torch.Tensor) -> bool:
+def is_dense(tensor: torch.Tensor) -> bool:
     """Whether its elements fill their memory, each once."""
     if tensor.is_contiguous():
         return True
@@ -168,6 +245,11 @@ def _is_dense(tensor: torch.Tensor) -> bool:
             return False
         expected *= size
     return True
+
+
+def is_read(tensor: torch.Tensor) -> bool:
+    """Whether the kernels know its type."""
+    return tensor.dtype in _DTYPES
 
 
 def slots_of(kernel: str, words: torch.Tensor) -> list[tuple[Any, ...]]:

@@ -65,13 +65,19 @@ class Mail:
 
     def __init__(self) -> None:
         self._waiting: list[tuple[tuple[torch.Tensor, ...], Slip]] = []
-        self._sent: list[tuple[torch.Tensor, Any, list[Slip]]] = []
+        self._bringing: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._sent: list[tuple[torch.Tensor, list[Slip]]] = []
+        self._events: list[Any] = []
 
     def put(self, *tensors: torch.Tensor) -> Slip:
         """`tensors`: of no dimension or one, all alike; they must not change any more."""
         slip = Slip()
         self._waiting.append((tensors, slip))
         return slip
+
+    def bring(self, into: torch.Tensor, tensor: torch.Tensor) -> None:
+        """`tensor` is copied into memory of the host that its caller owns."""
+        self._bringing.append((into, tensor))
 
     def send(self) -> None:
         """Packs everything and starts the copies, on the current stream of each device."""
@@ -90,24 +96,29 @@ class Mail:
             parts, of = packed.setdefault(together.device, ([], []))
             parts.append(together.to(torch.float64))
             of.extend(slips)
-        for device, (parts, slips) in packed.items():
+        for parts, slips in packed.values():
             # From a device this makes pinned memory, which torch keeps until the copy is done.
             copy = torch.cat(parts).to("cpu", non_blocking=True)
-            self._sent.append((copy, _mark(device), slips))
+            self._sent.append((copy, slips))
+        for into, tensor in self._bringing:
+            into.copy_(tensor, non_blocking=True)
+        for device in {*packed, *(tensor.device for _, tensor in self._bringing)}:
+            self._events.append(_mark(device))
         self._waiting.clear()
+        self._bringing.clear()
 
     def arrived(self) -> bool:
-        return all(event is None or event.query() for _, event, _ in self._sent)
+        return all(event is None or event.query() for event in self._events)
 
     def wait(self) -> None:
         """Only where training is over."""
-        for _, event, _ in self._sent:
+        for event in self._events:
             if event is not None:
                 event.synchronize()
 
     def open(self) -> None:
         """Gives every slip its values."""
-        for copy, _, slips in self._sent:
+        for copy, slips in self._sent:
             values = copy.tolist()
             at = 0
             for slip in slips:

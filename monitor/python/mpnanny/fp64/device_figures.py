@@ -1,8 +1,9 @@
 """Figures of tensors that lie on a device: measured there, many comparisons in one go, and brought
 to the host together. Only arrive() waits for the device.
 
-The tensors of a go lie behind each other in one flat tensor, so that its operators are the same few
-however many comparisons it has: every figure is a sum or a maximum over stretches of it.
+By our kernels a go is a few launches. By torch's operators, where those cannot be used, its tensors
+lie behind each other in one flat tensor, so that the operators are the same few however many
+comparisons it has: every figure is a sum or a maximum over stretches of it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ..base.device_kernels import is_read, launches_on, slots_of
 from ..operators.modes import own_work
 from .history import is_backed, version_of
 from .thresholds import MANY_FLUSHED, MATTERS, MUCH_FLUSHED
@@ -61,11 +63,14 @@ class _Moves:
 
 @dataclass(slots=True)
 class _Table:
-    """Figures on the device: one column for each of the slots."""
+    """Figures on the device: of each slot a row, as our kernels leave it, or a column, if
+    `operators` have made it.
+    """
 
     slots: list[int]
     numels: list[int]
-    figures: torch.Tensor
+    figures: torch.Tensor  # FP64, or the bits of it
+    operators: bool = False
 
 
 class DeviceFigures:
@@ -113,8 +118,14 @@ class DeviceFigures:
         now: Sequence[torch.Tensor],
     ) -> None:
         """What an operator changed, held and in the reference, goes into `slots` of changes."""
+        numels = [each.numel() for each in before]
+        with own_work():
+            made = _changed_by_kernel(list(zip(before, after, was, now, strict=True)))
+        if made is not None:
+            self._changes.append(_Table(list(slots), numels, made))
+            return
         held, wanted = _moved(before, after), _moved(was, now)
-        self._moves.append(_Moves(list(slots), [each.numel() for each in before], held, wanted))
+        self._moves.append(_Moves(list(slots), numels, held, wanted))
         self._moved_elements += held.numel()
         if self._moved_elements >= MOST_ELEMENTS:
             self._count_moves()
@@ -159,13 +170,22 @@ class DeviceFigures:
     def _make(self, pairs: list[_Pair]) -> None:
         for device in dict.fromkeys(each.held.device for each in pairs):
             here = [each for each in pairs if each.held.device == device]
-            figures = _figures(
-                [each.held for each in here],
-                [each.reference for each in here],
-                [each.restarts for each in here],
-            )
-            slots, numels = [each.slot for each in here], [each.held.numel() for each in here]
-            self._tables.append(_Table(slots, numels, figures))
+            for_kernels = [each for each in here if _is_for_kernels(each)]
+            figures = _compared_by_kernel(for_kernels)
+            if figures is not None:
+                self._keep(for_kernels, figures, operators=False)
+                here = [each for each in here if not _is_for_kernels(each)]
+            if here:
+                figures = _figures(
+                    [each.held for each in here],
+                    [each.reference for each in here],
+                    [each.restarts for each in here],
+                )
+                self._keep(here, figures, operators=True)
+
+    def _keep(self, pairs: list[_Pair], figures: torch.Tensor, operators: bool) -> None:
+        slots, numels = [each.slot for each in pairs], [each.held.numel() for each in pairs]
+        self._tables.append(_Table(slots, numels, figures, operators))
 
     def _count_moves(self) -> None:
         moves, self._moves, self._moved_elements = self._moves, [], 0
@@ -175,7 +195,8 @@ class DeviceFigures:
             numels = [numel for each in here for numel in each.numels]
             held = torch.cat([each.held for each in here])
             wanted = torch.cat([each.wanted for each in here])
-            self._changes.append(_Table(slots, numels, _change_figures(numels, held, wanted)))
+            figures = _change_figures(numels, held, wanted)
+            self._changes.append(_Table(slots, numels, figures, operators=True))
 
     def arrive(self) -> Arrived:
         """Waits for the device, once for each that there is. Nothing is left to wait for."""
@@ -205,7 +226,8 @@ class Arrived:
 
 def figures_of(held: torch.Tensor, reference: torch.Tensor) -> tuple[float, ...]:
     """The fields of ReferenceError at once; waits for the device."""
-    table = _Table([0], [held.numel()], _figures([held], [reference], [False]))
+    figures = _figures([held], [reference], [False])
+    table = _Table([0], [held.numel()], figures, operators=True)
     return _comparisons(table, table.figures.cpu())[0][1]
 
 
@@ -215,7 +237,39 @@ def change_of(
     """The fields of ChangeError at once; waits for the device."""
     numels = [before.numel()]
     figures = _change_figures(numels, _moved([before], [after]), _moved([was], [now]))
-    return _changes(_Table([0], numels, figures), figures.cpu())[0]
+    return _changes(_Table([0], numels, figures, operators=True), figures.cpu())[0]
+
+
+def _is_for_kernels(pair: _Pair) -> bool:
+    """A reference that is put right has to lie in memory as the kernel writes it."""
+    held, reference = pair.held, pair.reference
+    if not (is_read(held) and is_read(reference)) or not held.numel():
+        return False
+    return not pair.restarts or (reference.is_contiguous() and held.is_contiguous())
+
+
+def _compared_by_kernel(pairs: list[_Pair]) -> torch.Tensor | None:
+    """None: the kernels cannot be used."""
+    if not pairs:
+        return None
+    launches = launches_on(pairs[0].held.device)
+    if not launches.are_ready():
+        return None
+    rows = [(each.held, each.reference) for each in pairs]
+    words = launches.run("compare", rows, [each.restarts for each in pairs])
+    return None if words is None else words.view(torch.float64)
+
+
+def _changed_by_kernel(rows: list[tuple[torch.Tensor, ...]]) -> torch.Tensor | None:
+    """Of held before and after and reference before and after. None: the kernels cannot be used."""
+    device = rows[0][0].device
+    launches = launches_on(device)
+    if not launches.are_ready():
+        return None
+    if not all(is_read(each) and each.device == device for row in rows for each in row):
+        return None
+    words = launches.run("change", rows)
+    return None if words is None else words.view(torch.float64)
 
 
 def _on_host(tensors: list[torch.Tensor]) -> Iterator[torch.Tensor]:
@@ -230,7 +284,10 @@ def _on_host(tensors: list[torch.Tensor]) -> Iterator[torch.Tensor]:
 
 
 def _comparisons(table: _Table, figures: torch.Tensor) -> list[tuple[int, tuple[float, ...]]]:
-    """`figures`: a column for each slot, as _figures() makes them."""
+    """`figures`: those of the table, on the host."""
+    if not table.operators:
+        rows = slots_of("compare", figures.view(torch.int64))
+        return list(zip(table.slots, rows, strict=True))
     found = []
     for slot, numel, row in zip(table.slots, table.numels, figures.t().tolist(), strict=True):
         *counts, fractions, both, error, squared, squared_flushed = row[: _FLUSHED.start - 3]
@@ -244,6 +301,9 @@ def _comparisons(table: _Table, figures: torch.Tensor) -> list[tuple[int, tuple[
 
 
 def _changes(table: _Table, figures: torch.Tensor) -> dict[int, tuple[float, ...]]:
+    if not table.operators:
+        found = slots_of("change", figures.view(torch.int64))
+        return dict(zip(table.slots, found, strict=True))
     rows = zip(table.slots, table.numels, figures.t().tolist(), strict=True)
     return {slot: (numel, int(row[0]), int(row[1]), *row[2:]) for slot, numel, row in rows}
 

@@ -119,8 +119,9 @@ class _Forward(_Hook):
                 output = [getattr(output, field) for field in output.__dataclass_fields__]
             if state.functional:
                 inputs, output = unwrapped(inputs), unwrapped(output)
-            if state.on_device:
-                self._hooks.ran_on_device(self._layer, self._leaf, module, inputs, output)
+            if (gather := state.gather) is not None:
+                if gather(self._layer, self._leaf, inputs, output):
+                    self._hooks.ask_device()
             elif self._observe(self._layer, inputs, output):
                 self._hooks.broke(self._layer, self._leaf, module, args, kwargs, inputs, output)
             if state.sampling and self._gradients and not state.functional:
@@ -235,6 +236,8 @@ class ForwardHooks:
 
     def _listen(self, layer: int, found: FoundModule) -> None:
         module, keep = found.module, self._handles.append
+        if found.leaf:
+            self._device.modules[layer] = module
         if found.root:
             enter = _EnterModel(self, not found.name)
             keep(module.register_forward_pre_hook(enter, with_kwargs=True))
@@ -325,11 +328,8 @@ class ForwardHooks:
                     if self._avoided.get(layer, self) is None:
                         self._listen(layer, found)
 
-    def ran_on_device(
-        self, layer: int, leaf: bool, module: nn.Module, inputs: Any, output: Any
-    ) -> None:
-        own = module._parameters.values() if leaf else ()
-        self._device.observe(layer, leaf, inputs, output, own)
+    def ask_device(self) -> None:
+        self._device.ask()
 
     def broke(
         self,

@@ -81,8 +81,8 @@ class Tracing(StepListener):
             time.perf_counter() + max(STEP_SECONDS, STEP_TIMES * self._seconds),
         )
         if self._state.on_device:
-            self._mode = LateTrace(*arguments, ask=self._device.ask)
-            self._device.blame = self._mode.blame
+            self._mode = LateTrace(*arguments, ask=self._device.ends_of)
+            self._state.gather = self._device.blaming(self._mode.blame)
         else:
             self._mode = OperatorTrace(*arguments)
         self._steps += 1
@@ -126,7 +126,6 @@ class Tracing(StepListener):
         """What was found goes to the core, before the step does."""
         self._seconds = time.perf_counter() - step.started
         mode, self._mode = self._mode, None
-        self._device.blame = None
         if mode is None:
             return
         self._operators += mode.operators

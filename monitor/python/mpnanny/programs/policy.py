@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
+from ..base.float32 import full_float32
 from ..operators.places import pass_through
 from . import eight_bit
 
@@ -241,24 +242,9 @@ def full_precision(device: str) -> Iterator[None]:
     """The target without a policy: autocast regions of its own code do nothing, and a device
     multiplies in FP32, not in TF32, which cuDNN takes by default.
     """
-    with _regions_changed(lambda asked, dtype, enabled: (device, None, False)), _no_tf32(device):
+    no_tf32 = contextlib.nullcontext() if device == "cpu" else full_float32()
+    with _regions_changed(lambda asked, dtype, enabled: (device, None, False)), no_tf32:
         yield
-
-
-@contextlib.contextmanager
-def _no_tf32(device: str) -> Iterator[None]:
-    backends = () if device == "cpu" else (torch.backends.cuda.matmul, torch.backends.cudnn)
-    before = []
-    for each in backends:
-        with contextlib.suppress(RuntimeError):  # set by torch's newer switch: left as it is
-            before.append((each, each.allow_tf32))
-            each.allow_tf32 = False
-    try:
-        yield
-    finally:
-        for each, allowed in before:
-            with contextlib.suppress(RuntimeError):
-                each.allow_tf32 = allowed
 
 
 class Policy:

@@ -1,5 +1,5 @@
-"""What modules have made in a step between two samples, on a device: noted as they run, and asked
-for together by two launches for many tensors.
+"""A step's tensors on a device: noted as they come, and asked for together, by one launch of our
+kernels for many of them, or by torch's operators where those cannot be used.
 
 Until then the tensors are kept, so they are asked for when there are many of them, when they are
 large, and when the backward pass begins. What was written meanwhile is no longer what the module
@@ -9,119 +9,194 @@ has made: nothing is said of it.
 from __future__ import annotations
 
 import math
-import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from .. import _core
+from ..base.device_kernels import Launches
 from ..base.later import Mail, Slip
+from ..model.samples import may_read
 from ..operators.modes import own_work
-from .figures import extremes, norms, readable
+from .figures import extremes, norms, parts, readable, whole
+from .slots import SlotRing, Slots
 
-MOST_TENSORS = 64
-MOST_BYTES = 64 << 20  # that are kept beyond what the program keeps
+# What is wanted of a tensor, as the core numbers it. By the kernels the first three are one.
+EXTREMES, LARGEST, NORM, WHOLE = range(4)
 
-_TENSORS, _DEPTH = 16, 3  # of one call, as the core looks for them
+_KERNELS = ("flags", "figures")
+
+
+class Reader:
+    """Reads tensors of one device by our kernels."""
+
+    def __init__(self, launches: Launches, like: torch.Tensor) -> None:
+        self.like = like
+        self.launches = launches
+        self.ring = SlotRing(like.device)
+
+
+@dataclass(slots=True)
+class _Answer:
+    """By torch's operators, on its way: makes what the core takes of a tensor."""
+
+    number: int
+    make: Callable[[], Any]
 
 
 class Gathered:
-    """Of one step."""
+    """Of one step. `reader`: None where the kernels cannot be used. `at_once`: layers whose outputs
+    are asked for as soon as they are there; those whose outputs were written earlier join them.
+    """
 
-    def __init__(self, mail: Mail) -> None:
+    def __init__(
+        self, core: Any, mail: Mail, reader: Reader | None, sampled: bool, at_once: set[int]
+    ) -> None:
         self._mail = mail
-        # Of each tensor, in the order in which they were noted.
-        self._tensors: list[torch.Tensor | None] = []  # until it was asked for
-        self._versions: list[int] = []
-        self._layers: list[int] = []  # that has made it; 0 of an input that nobody has made
-        # None where it was written before it was asked for.
-        self._where: list[tuple[Slip, int, str, int] | None] = []  # the place in it, type, numel
-        self._readings: dict[int, Any] = {}
-        self._bytes = 0
-        self._known: dict[int, tuple[Any, int, int]] = {}  # by the tensor's id, while it lives
-        self.written: set[int] = set()  # layers whose tensors were written before that
+        self._reader = reader
+        self._tensors = _core.Gathered(core, None if reader is None else reader.like, sampled)
+        self._at_once = at_once
+        self._tensors.ask_at_once(list(at_once))
+        self._slots: list[Slots] = []
+        self._answers: list[_Answer] = []
+        # note(layer, leaf, inputs, output): a module's call; True: it is time to ask.
+        self.note = self._tensors.note
+        self.calls = self._tensors.calls
+        self.reading = self._tensors.reading  # of a number, once the answers are there; or None
 
-    def note(self, value: Any, layer: int) -> list[int]:
-        """The numbers of the tensors in `value` that can be read. `layer`: has made them, 0."""
-        if type(value) is torch.Tensor:
-            number = self._note(value, layer)
-            numbers = [] if number is None else [number]
-        else:
-            made = [self._note(each, layer) for each in collect(value, [])]
-            numbers = [each for each in made if each is not None]
-        if self._bytes > MOST_BYTES or len(self._tensors) - len(self._where) >= MOST_TENSORS:
+    def add(self, tensor: Any, wanted: int, layer: int = 0) -> int:
+        """The number of a tensor; -1 if it cannot be read. `layer`: of which it is a gradient."""
+        number = self._tensors.add(tensor, wanted, layer)
+        if self._tensors.is_full() or layer in self._at_once:
             self.ask()
-        return numbers
-
-    def _note(self, value: torch.Tensor, layer: int) -> int | None:
-        known = self._known.get(id(value))
-        version = _version(value)
-        if known is not None and known[0]() is value and known[1] == version:
-            return known[2]
-        tensor = readable(value)
-        if tensor is None:
-            return None
-        number = len(self._tensors)
-        self._tensors.append(tensor)
-        self._versions.append(version)
-        self._layers.append(layer)
-        self._bytes += tensor.numel() * tensor.element_size()
-        self._known[id(value)] = (weakref.ref(value), version, number)
         return number
+
+    def read(self, tensors: list[Any], wanted: int) -> list[int]:
+        """The number of each, which is asked for at once: they will be written."""
+        numbers = self._tensors.add_all(tensors, wanted)
+        self.ask()
+        return numbers
 
     def ask(self) -> None:
         """Asks for what was noted so far."""
-        self._bytes = 0
-        first = len(self._where)
-        alike: dict[tuple[torch.device, torch.dtype], list[int]] = {}
-        for number in range(first, len(self._tensors)):
-            tensor = self._tensors[number]
-            assert tensor is not None
-            self._where.append(None)
-            if _version(tensor) == self._versions[number]:
-                alike.setdefault((tensor.device, tensor.dtype), []).append(number)
-            elif self._layers[number]:
-                self.written.add(self._layers[number])
+        others = self._tensors.close()
+        reader = self._reader
+        if not may_read():  # it would be done again whenever the graph runs
+            self._tensors.release()
+            return
         with torch.no_grad(), own_work():
-            for (_, dtype), numbers in alike.items():
-                some = [each for number in numbers if (each := self._tensors[number]) is not None]
-                slip, name = self._mail.put(*_largest(some)), str(dtype).removeprefix("torch.")
-                for at, (number, tensor) in enumerate(zip(numbers, some, strict=True)):
-                    self._where[number] = (slip, at, name, tensor.numel())
-        self._tensors[first:] = [None] * (len(self._tensors) - first)
+            if reader is not None:
+                others = [each for each in others if not self._replaces(each)]
+                for kernel in _KERNELS:
+                    self._launch(reader, kernel)
+            if others:
+                self._by_operators(others)
+        written = self._tensors.release()
+        if written:
+            self._at_once.update(written)
+            self._tensors.ask_at_once(written)
 
-    def readings(self, numbers: list[int]) -> list[Any]:
-        """What the core takes for them; once the mail is open."""
-        return [found for number in numbers if (found := self._reading(number)) is not None]
+    def _replaces(self, other: tuple[int, int, bool, torch.Tensor]) -> bool:
+        """A tensor with gaps in its memory is read as a copy."""
+        number, _, here, tensor = other
+        return here and self._tensors.replace(number, tensor.contiguous())
 
-    def _reading(self, number: int) -> Any:
-        found = self._readings.get(number)
-        where = self._where[number]
-        if found is None and where is not None:
-            slip, at, name, numel = where
-            values = slip.values
-            most, size = values[at], values[len(values) // 2 + at]
-            found = self._readings[number] = _core.extremes(name, numel, _least(most, size), most)
-        return found
+    def _launch(self, reader: Reader, kernel: str) -> None:
+        rows, scratch = self._tensors.waiting(kernel)
+        if not rows:
+            return
+        slots = next((each for each in self._slots if _has_room(each, kernel, rows)), None)
+        if slots is None:
+            slots = reader.ring.take(kernel, rows)
+            self._slots.append(slots)
+        chunk = self._slots.index(slots)
+        reader.launches.run_gathered(kernel, self._tensors, chunk, slots, scratch)
+        slots.used += rows
+
+    def _by_operators(self, others: list[tuple[int, int, bool, torch.Tensor]]) -> None:
+        alike: dict[tuple[torch.device, torch.dtype, int], list[tuple[int, torch.Tensor]]] = {}
+        for number, wanted, _, each in others:
+            tensor = readable(each)
+            if tensor is None:
+                continue
+            if wanted == WHOLE:
+                self._read_whole(number, tensor)
+            else:
+                key = (tensor.device, tensor.dtype, wanted)
+                alike.setdefault(key, []).append((number, tensor))
+        for (_, dtype, wanted), pairs in alike.items():
+            tensors = [tensor for _, tensor in pairs]
+            if wanted == EXTREMES:
+                values = _largest(tensors)
+            else:
+                values = norms(tensors, 2.0 if wanted == NORM else math.inf)
+            slip = self._mail.put(*values)
+            make = _extremes_of if wanted == EXTREMES else _norm_of
+            name = str(dtype).removeprefix("torch.")
+            for at, (number, tensor) in enumerate(pairs):
+                self._answers.append(_Answer(number, make(name, tensor.numel(), slip, at)))
+
+    def _read_whole(self, number: int, tensor: torch.Tensor) -> None:
+        name, numel = str(tensor.dtype).removeprefix("torch."), tensor.numel()
+        slips = [self._mail.put(each) for part in parts(tensor) for each in whole(part)]
+        self._answers.append(_Answer(number, lambda: _core.whole(name, numel, _figures(slips))))
+
+    def send(self) -> None:
+        """Nothing more is asked for: slots go with the mail."""
+        for slots in self._slots:
+            self._mail.bring(slots.host[: slots.used], slots.device[: slots.used])
+
+    def arrived(self) -> None:
+        """The mail is open."""
+        for chunk, slots in enumerate(self._slots):
+            size = _core.DEVICE_SLOT_BYTES[slots.kernel] * slots.used
+            self._tensors.read(slots.kernel, chunk, slots.host.data_ptr(), size)
+        for answer in self._answers:
+            self._tensors.set(answer.number, answer.make())
+        self._answers.clear()
+        self.give_back()
+
+    def give_back(self) -> None:
+        """The memory of the slots; what is copied into them late harms nobody."""
+        if self._reader is not None:
+            for slots in self._slots:
+                self._reader.ring.give(slots)
+        self._slots.clear()
+
+    def report(self, first: int, last: int, own_of: Callable[[int], list[Any]]) -> None:
+        """Tells the core of these calls. `own_of(layer)`: readings of a module's parameters."""
+        self._tensors.report(first, last, own_of)
+
+    def value(self, number: int) -> float | None:
+        """Of a tensor with one element."""
+        return self._tensors.value(number)
 
 
-def collect(value: Any, into: list[torch.Tensor], depth: int = 0) -> list[torch.Tensor]:
-    """The tensors in a call's arguments or result, in order."""
-    if isinstance(value, torch.Tensor):
-        if len(into) < _TENSORS:
-            into.append(value)
-    elif depth <= _DEPTH and isinstance(value, (tuple, list)):
-        for each in value:
-            collect(each, into, depth + 1)
-    elif depth <= _DEPTH and isinstance(value, dict):
-        for each in value.values():
-            collect(each, into, depth + 1)
-    return into
+def _has_room(slots: Slots, kernel: str, rows: int) -> bool:
+    return slots.kernel == kernel and slots.rows - slots.used >= rows
 
 
-def _version(tensor: torch.Tensor) -> int:
-    """Of what is never written, and so never changes under its name, 0."""
-    return 0 if tensor.is_inference() else tensor._version
+def _extremes_of(name: str, numel: int, slip: Slip, at: int) -> Callable[[], Any]:
+    def make() -> Any:
+        values = slip.values
+        most, size = values[at], values[len(values) // 2 + at]
+        return _core.extremes(name, numel, _least(most, size), most)
+
+    return make
+
+
+def _norm_of(name: str, numel: int, slip: Slip, at: int) -> Callable[[], Any]:
+    return lambda: _core.norm(name, numel, slip.values[at])
+
+
+def _figures(slips: list[Slip]) -> list[float]:
+    figures: list[float] = []
+    for at in range(0, len(slips), 3):
+        counts, ends, moments = (slip.values for slip in slips[at : at + 3])
+        figures += [*counts[:5], *ends, *moments, *counts[5:]]
+    return figures
 
 
 def _least(most: float, size: float) -> float:

@@ -1,32 +1,32 @@
 """Steps whose tensors are on a device: noted as they go, reported when the figures arrive.
 
 The core judges a step by what is in its tensors, and the figures of a device arrive some steps
-later. So a step on a device is written down (which module ran, with which tensors) while torch's
-operators work out the figures behind it, and is reported to the core in the same calls and the same
-order as ever once its mail is there, at a following step or at the end. What it raises carries its
-own number.
+later. So a step on a device is written down (which module ran, with which tensors) while the device
+works out the figures behind it, and is reported to the core in the same calls and the same order as
+ever once its mail is there, at a following step or at the end. What it raises carries its own
+number.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
-import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch import nn
 
 from .. import _core
 from ..base.alerts import AlertTuple
+from ..base.device_kernels import launches_on
 from ..base.later import DEVICES, HOST, Later, Mail, Slip, settled
 from ..base.notes import Notes
 from ..model.watched import WatchedModel
 from ..operators.modes import own_work
-from .figures import extremes, norms, parts, readable, whole
-from .gathered import Gathered, collect
+from .device_updates import DeviceUpdates
+from .figures import extremes, readable
+from .gathered import EXTREMES, LARGEST, NORM, WHOLE, Gathered, Reader
 from .listeners import StepListener
 from .step import OpenStep
 
@@ -44,109 +44,47 @@ def unseen() -> Iterator[None]:
         yield
 
 
-class Reading:
-    """A tensor's figures, on their way."""
-
-    def __init__(
-        self, tensor: torch.Tensor, slips: list[Slip], make: Callable[[str, int, list[Slip]], Any]
-    ) -> None:
-        self._dtype = tensor.dtype
-        self._numel = tensor.numel()
-        self._slips = slips
-        self._make = make
-        self.whole = make is _make_whole
-        self._made: Any = None
-
-    def arrived(self) -> Any:
-        """What the core takes for the tensor; only once the mail is open."""
-        if self._made is None:
-            name = str(self._dtype).removeprefix("torch.")
-            self._made = self._make(name, self._numel, self._slips)
-        return self._made
-
-
-def _make_whole(dtype: str, numel: int, slips: list[Slip]) -> Any:
-    figures: list[float] = []
-    for at in range(0, len(slips), 3):
-        counts, ends, moments = (slip.values for slip in slips[at : at + 3])
-        figures += [*counts[:5], *ends, *moments, *counts[5:]]
-    return _core.whole(dtype, numel, figures)
-
-
-def _make_extremes(dtype: str, numel: int, slips: list[Slip]) -> Any:
-    return _core.extremes(dtype, numel, *slips[0].values)
-
-
-def _readable_of(layers: list[int], tensors: list[Any]) -> list[tuple[int, torch.Tensor]]:
-    """Those that can be read, each with its layer."""
-    return [
-        (layer, tensor)
-        for layer, each in zip(layers, tensors, strict=True)
-        if (tensor := readable(each)) is not None
-    ]
-
-
-class Norms:
-    """Of many tensors, on their way. `order`: infinite for the largest magnitudes."""
-
-    def __init__(self, mail: Mail, tensors: list[torch.Tensor], order: float) -> None:
-        self._dtypes = [each.dtype for each in tensors]
-        self._numels = [each.numel() for each in tensors]
-        self._slips: list[tuple[Slip, list[int]]] = []  # and the places of its values
-        values = norms(tensors, order)
-        alike: dict[tuple[torch.device, torch.dtype], list[int]] = {}
-        for at, value in enumerate(values):
-            alike.setdefault((value.device, value.dtype), []).append(at)
-        for places in alike.values():
-            self._slips.append((mail.put(*(values[at] for at in places)), places))
-        self._readings: list[Any] = []
-
-    def arrived(self) -> list[Any]:
-        """What the core takes for each tensor; only once the mail is open."""
-        if not self._readings:
-            self._readings = [None] * len(self._dtypes)
-            for slip, places in self._slips:
-                for at, value in zip(places, slip.values, strict=True):
-                    name = str(self._dtypes[at]).removeprefix("torch.")
-                    self._readings[at] = _core.norm(name, self._numels[at], value)
-        return self._readings
-
-
-def _report_gathered(
-    late: _LateStep, layer: int, given: list[int], got: list[int], own: tuple[Any, ...], core: Any
-) -> None:
-    entered, made = late.gathered.readings(given), late.gathered.readings(got)
-    if core.observe(layer, entered, made):
-        core.explain(layer, entered, made, late.weights_of(own))
-
-
 class _LateStep:
     """A step that has begun and has not been reported."""
 
-    def __init__(self, number: int, sampled: bool) -> None:
+    def __init__(
+        self, core: Any, number: int, sampled: bool, reader: Reader | None, at_once: set[int]
+    ) -> None:
         self.number = number
         self.sampled = sampled
         self.mail = Mail()
-        self.gathered = Gathered(self.mail)  # between samples
-        self.calls: list[Callable[[Any], None]] = []
-        self.known: dict[int, tuple[Any, int, Any]] = {}  # by the tensor's id, while it lives
-        self.parameters: dict[int, int] = {}  # place among the weights, by the parameter's id
-        self.weights: Norms | None = None  # before the step
-        self.posted: list[tuple[Later, Slip]] = []
+        self.gathered = Gathered(core, self.mail, reader, sampled, at_once)
+        self.updates = DeviceUpdates(self.mail)
+        # What is to be told to the core, each with how many calls of modules come before it.
+        self.others: list[tuple[int, Callable[[Any], None]]] = []
+        self.weights: dict[int, int] = {}  # number of what it was before the step, by parameter
+        self.posted: dict[Later, int] = {}
         self.step: OpenStep | None = None
         self.arguments: tuple[Any, ...] = ()
+        self.lost = False  # the device could not be asked
+
+    def then(self, tell: Callable[[Any], None]) -> None:
+        """Calls `tell` with the core behind the modules that have run by now."""
+        self.others.append((self.gathered.calls(), tell))
 
     def post(self, value: Any) -> None:
-        """Puts `value` into the mail if it is of the device."""
-        if isinstance(value, Later) and all(value is not each for each, _ in self.posted):
-            self.posted.append((value, self.mail.put(value.tensor)))
+        """Asks for `value` if it is of the device."""
+        if isinstance(value, Later) and value not in self.posted:
+            self.posted[value] = self.gathered.add(value.tensor, EXTREMES)
 
-    def weights_of(self, parameters: Iterable[Any]) -> list[Any]:
-        """What the core takes for these; once the mail is open."""
-        if self.weights is None:
-            return []
-        places = [self.parameters.get(id(each)) for each in parameters]
-        return [self.weights.arrived()[at] for at in places if at is not None]
+    def readings(self, numbers: list[int]) -> list[tuple[int, Any]]:
+        """What the core takes for these, each with its place, as far as it is known."""
+        found = ((at, self.gathered.reading(number)) for at, number in enumerate(numbers))
+        return [(at, reading) for at, reading in found if reading is not None]
+
+    def report(self, core: Any, own_of: Callable[[int], list[Any]]) -> None:
+        """Tells the core everything, in its order; once the mail is open."""
+        told = 0
+        for calls, tell in self.others:
+            self.gathered.report(told, calls, own_of)
+            told = calls
+            tell(core)
+        self.gathered.report(told, self.gathered.calls(), own_of)
 
 
 class DeviceSteps(StepListener):
@@ -172,9 +110,11 @@ class DeviceSteps(StepListener):
         self._open: _LateStep | None = None
         self._first = True
         self._at_once: set[int] = set()  # layers whose outputs are written soon after
+        self._reader: Reader | None = None
         self.on = False
-        # Takes the output of each module while operators are traced (tracing).
-        self.blame: Callable[[Any], None] | None = None
+        self.modules: dict[int, nn.Module] = {}  # leaves, by layer
+        # Takes a module's call (Gathered.note); True: it is time to ask. None while not `on`.
+        self.gather: Callable[[int, bool, Any, Any], bool] | None = None
 
     name = "steps on a device"
 
@@ -183,135 +123,97 @@ class DeviceSteps(StepListener):
     def begin(self, number: int) -> bool | None:
         """Whether the step is sampled; None if it is not on a device."""
         parameters = self._model.parameters.parameters
-        devices = {each.device.type for each in (*parameters[:1], *parameters[-1:])}
-        self.on = bool(self._under_way) or bool(devices - HOST & DEVICES)
+        ends = (*parameters[:1], *parameters[-1:])
+        found = [each for each in ends if each.device.type in DEVICES - HOST]
+        self.on = bool(self._under_way or found)
         if not self.on:
+            self.gather = None
             return None
         sampled = self._first or number % self._interval == 0 or _core.dense(self._core)
         self._first = False
-        self._open = _LateStep(number, sampled)
-        with unseen():
-            self._read_weights(self._open)
+        reader = self._reader_of(found[0]) if found else None
+        late = self._open = _LateStep(self._core, number, sampled, reader, self._at_once)
+        self.gather = late.gathered.note
+        # Whether the weights are finite before the step decides whom a NaN is blamed on.
+        numbers = late.gathered.read(list(parameters), LARGEST)
+        late.weights = {id(each): at for each, at in zip(parameters, numbers, strict=True)}
         return sampled
 
-    def _read_weights(self, late: _LateStep) -> None:
-        """Whether the weights are finite before the step: it decides whom a NaN is blamed on."""
-        parameters = [
-            (parameter, tensor)
-            for parameter in self._model.parameters.parameters
-            if (tensor := readable(parameter)) is not None
-        ]
-        late.parameters = {id(parameter): at for at, (parameter, _) in enumerate(parameters)}
-        late.weights = Norms(late.mail, [tensor for _, tensor in parameters], math.inf)
+    def _reader_of(self, like: torch.Tensor) -> Reader | None:
+        """By our kernels, once they are compiled, which goes on beside the training."""
+        reader = self._reader
+        if reader is None or reader.like.device != like.device:
+            reader = self._reader = Reader(launches_on(like.device), like)
+        if reader.launches.are_ready():
+            return reader
+        if reader.launches.why:
+            self._notes.note(
+                "a device's tensors are read by torch's operators, which is slower:"
+                f" {reader.launches.why}"
+            )
+        return None
 
-    def observe(self, layer: int, leaf: bool, inputs: Any, output: Any, own: Iterable[Any]) -> None:
-        """A module's forward call. The figures of inputs are mostly known: they are outputs."""
-        late = self._open
-        if late is None:
-            return
-        if self.blame is not None:
-            self.blame(output)
-        own = tuple(own) if leaf else ()
-        if not late.sampled and layer not in self._at_once:
-            given, got = late.gathered.note(inputs, 0), late.gathered.note(output, layer)
-            late.calls.append(partial(_report_gathered, late, layer, given, got, own))
-            return
-        with unseen():
-            whole_too = late.sampled and leaf
-            gone = self._read_all(late, collect(output, []), whole_too)
-            came = self._read_all(late, collect(inputs, []), whole_too)
+    def blaming(self, blame: Callable[[Any], None]) -> Callable[[int, bool, Any, Any], bool] | None:
+        """As `gather`; `blame` takes each output as well."""
+        gather = self.gather
+        if gather is None:
+            return None
 
-        def report(core: Any) -> None:
-            given, got = [each.arrived() for each in came], [each.arrived() for each in gone]
-            if core.observe(layer, given, got):
-                core.explain(layer, given, got, late.weights_of(own))
+        def both(layer: int, leaf: bool, inputs: Any, output: Any) -> bool:
+            blame(output)
+            return gather(layer, leaf, inputs, output)
 
-        late.calls.append(report)
+        return both
+
+    def ask(self) -> None:
+        """Asks for what was noted so far."""
+        if self._open is not None:
+            self._open.gathered.ask()
 
     def backward_begins(self, step: OpenStep, losses: Any) -> None:
         """What was gathered is asked for, before its memory is needed again."""
-        if self._open is not None:
-            self._ask(self._open)
-
-    def _ask(self, late: _LateStep) -> None:
-        late.gathered.ask()
-        self._at_once |= late.gathered.written
-
-    def _read_all(
-        self, late: _LateStep, tensors: list[torch.Tensor], all_figures: bool
-    ) -> list[Reading]:
-        found = []
-        for each in tensors:
-            tensor = readable(each)
-            if tensor is None:
-                continue
-            # The same object, and nothing written into it since: its figures are known.
-            version = -1 if each.is_inference() else each._version
-            alive, seen, reading = late.known.get(id(each), (None, 0, None))
-            same = alive is not None and alive() is each and seen == version >= 0
-            if not same or (all_figures and not reading.whole):
-                reading = self._read(late, tensor, all_figures)
-                late.known[id(each)] = (weakref.ref(each), version, reading)
-            found.append(reading)
-        return found
-
-    @staticmethod
-    def _read(late: _LateStep, tensor: torch.Tensor, all_figures: bool) -> Reading:
-        if not all_figures:
-            return Reading(tensor, [late.mail.put(*extremes(tensor))], _make_extremes)
-        slips = [late.mail.put(each) for part in parts(tensor) for each in whole(part)]
-        return Reading(tensor, slips, _make_whole)
+        self.ask()
 
     def activation_gradient(self, layer: int, slot: int, factor: Any, gradient: Any) -> None:
         late = self._open
-        tensor = readable(gradient)
-        if late is None or tensor is None:
+        if late is None:
             return
-        with unseen():
-            late.post(factor)
-            reading = self._read(late, tensor, True)
-        late.calls.append(
-            lambda core: core.activation_gradient(layer, slot, settled(factor), reading.arrived())
-        )
+        late.post(factor)
+        number = late.gathered.add(gradient, WHOLE, layer)
+
+        def tell(core: Any) -> None:
+            for _, reading in late.readings([number]):
+                core.activation_gradient(layer, slot, settled(factor), reading)
+
+        late.then(tell)
 
     def weights(self, layers: list[int], parameters: list[Any]) -> None:
         late = self._open
         if late is None:
             return
-        reported, readings = self._read_parameters(late, layers, parameters)
-        late.calls.append(
-            lambda core: core.weights(reported, [each.arrived() for each in readings])
-        )
+        numbers = late.gathered.read(parameters, WHOLE)
+
+        def tell(core: Any) -> None:
+            found = late.readings(numbers)
+            core.weights([layers[at] for at, _ in found], [each for _, each in found])
+
+        late.then(tell)
 
     def gradients(self, layers: list[int], gradients: list[Any], factor: Any) -> bool:
         """False: whether one is not finite is known later."""
         late = self._open
         if late is None:
             return False
-        if late.sampled:
-            reported, readings = self._read_parameters(late, layers, gradients)
-        else:
-            pairs = _readable_of(layers, gradients)
-            reported = [layer for layer, _ in pairs]
-            with unseen():
-                light = Norms(late.mail, [tensor for _, tensor in pairs], 2.0)
-        with unseen():
-            late.post(factor)
+        late.post(factor)
+        numbers = late.gathered.read(gradients, WHOLE if late.sampled else NORM)
 
-        def report(core: Any) -> None:
-            found = [each.arrived() for each in readings] if late.sampled else light.arrived()
-            core.gradients(reported, found, settled(factor))
+        def tell(core: Any) -> None:
+            found = late.readings(numbers)
+            known = [layers[at] for at, _ in found], [each for _, each in found]
+            core.gradients(*known, settled(factor))
 
-        late.calls.append(report)
+        late.then(tell)
         return False
-
-    def _read_parameters(
-        self, late: _LateStep, layers: list[int], tensors: list[Any]
-    ) -> tuple[list[int], list[Reading]]:
-        pairs = _readable_of(layers, tensors)
-        with unseen():
-            readings = [self._read(late, tensor, True) for _, tensor in pairs]
-        return [layer for layer, _ in pairs], readings
 
     def optimizer_states(
         self, layers: list[int], slots: list[int], tensors: list[Any], eps: list[float]
@@ -319,27 +221,36 @@ class DeviceSteps(StepListener):
         late = self._open
         if late is None:
             return
-        found = [(at, x) for at, each in enumerate(tensors) if (x := readable(each)) is not None]
-        with unseen():
-            readings = [self._read(late, tensor, True) for _, tensor in found]
+        numbers = late.gathered.read(tensors, WHOLE)
 
-        def report(core: Any) -> None:
+        def tell(core: Any) -> None:
+            found = late.readings(numbers)
             core.optimizer_states(
                 [layers[at] for at, _ in found],
                 [slots[at] for at, _ in found],
-                [each.arrived() for each in readings],
+                [each for _, each in found],
                 [eps[at] for at, _ in found],
             )
 
-        late.calls.append(report)
+        late.then(tell)
 
-    def before_update(self, *_: Any) -> None:
-        """Updates of a device are not read yet: they want the weights as they were."""
+    def before_update(self, layers: list[int], weights: list[Any]) -> None:
+        if self._open is not None and layers:
+            with own_work():
+                self._open.updates.before(layers, weights)
 
-    def after_update(self, *_: Any) -> None:
-        """See before_update()."""
+    def after_update(
+        self, layers: list[int], weights: list[Any], gradients: list[Any], judge: list[bool]
+    ) -> None:
+        late = self._open
+        if late is None or not layers:
+            return
+        with own_work():
+            tell = late.updates.after(layers, weights, gradients, judge)
+        if tell is not None:
+            late.then(tell)
 
-    def ask(self, tensor: torch.Tensor) -> Slip | None:
+    def ends_of(self, tensor: torch.Tensor) -> Slip | None:
         """Smallest and largest element of a tensor of the device, both NaN if one is."""
         late, plain = self._open, readable(tensor)
         if late is None or plain is None or plain.device.type in HOST:
@@ -349,26 +260,26 @@ class DeviceSteps(StepListener):
     def also(self, report: Callable[[Any], None]) -> None:
         """Calls `report` with the core when the open step is reported to it, before its end."""
         if self._open is not None:
-            self._open.calls.append(report)
+            self._open.then(report)
 
     def end(self, step: OpenStep, arguments: tuple[Any, ...]) -> None:
         """The step has ended: its mail goes off."""
         late, self._open = self._open, None
         if late is None:
             return
-        self._ask(late)
+        for value in (*arguments, *vars(step).values()):
+            late.post(value)
+        late.gathered.ask()
         with unseen():
-            for value in (*arguments, *vars(step).values()):
-                late.post(value)
+            late.gathered.send()
             try:
                 late.mail.send()
             except Exception as error:  # the step itself is still reported
                 self._notes.trouble("reading a device", error)
-                late.calls.clear()
+                late.others.clear()
                 late.posted.clear()
-                late.mail = Mail()
+                late.mail, late.lost = Mail(), True
         late.step, late.arguments = step, arguments
-        late.known.clear()
         self._under_way.append(late)
 
     # --- afterwards ---
@@ -394,16 +305,24 @@ class DeviceSteps(StepListener):
         _core.begin_late(self._core, late.number, late.sampled and not given_up)
         if given_up:
             self._notes.note(f"figures of a device did not arrive within {UNDER_WAY} steps")
-        else:
+        elif not late.lost:
             late.mail.open()
-            for value, slip in late.posted:
-                value.value = slip.values[0]
-            for call in late.calls:
-                call(self._core)
+            late.gathered.arrived()
+            for value, number in late.posted.items():
+                value.value = late.gathered.value(number)
+            late.report(self._core, lambda layer: self._own_of(late, layer))
         step.settle()
         self._ended(step, self._core.end_step(*map(settled, late.arguments)))
+
+    def _own_of(self, late: _LateStep, layer: int) -> list[Any]:
+        """What the core takes for the weights that a module had before the step."""
+        module = self.modules.get(layer)
+        own = () if module is None else module._parameters.values()
+        numbers = [late.weights[id(each)] for each in own if id(each) in late.weights]
+        return [reading for _, reading in late.readings(numbers)]
 
     def forget(self) -> None:
         """In a forked child, where the parent's device is out of reach."""
         self._under_way.clear()
-        self._open, self.on = None, False
+        self._open, self.on, self.gather = None, False, None
+        self._reader = None

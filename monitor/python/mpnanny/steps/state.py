@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
@@ -20,6 +21,7 @@ class RunState:
         "blocks_used",
         "end_reason",
         "functional",
+        "gather",
         "idle",
         "number",
         "on_device",
@@ -42,6 +44,8 @@ class RunState:
         self.functional = False  # torch.func computes gradients: tensors are wrapped
         self.sampling = False  # the open step is sampled
         self.on_device = False  # the open step's tensors are on a device
+        # Takes a module's call of it, True: then ask for what was gathered (Gathered.note).
+        self.gather: Callable[[int, bool, Any, Any], bool] | None = None
         # What the open step's tensors are given to: the core, or what asks a device for it.
         self.reader: Any = None
         self.blocks_used = False  # steps are given by blocks
