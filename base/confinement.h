@@ -1,6 +1,9 @@
 // Runs a program that may be hostile: user code, models. It gets limits of time, memory, processes
 // and file sizes, no network, one folder to write in, and ends with all that it started.
 //
+// A program that computes on a GPU is let through to the device files and to what their drivers
+// need (docs/sandbox.md has the table).
+//
 // For a process of its own that does nothing else (engines/sandbox): it becomes the supervisor.
 // Between it and the program stands a keeper, a fork of it, which is the first process of the
 // program's PID namespace: each of the two ends the program when the other one is gone. What the
@@ -20,6 +23,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "base/word.h"
 
 namespace mpnanny {
 
@@ -49,6 +53,25 @@ const char* NameOf(Lack lack);
 // nullopt for other words.
 std::optional<Lack> LackOf(std::string_view name);
 
+// One part of a confinement, which can be left out alone to see whether it is what a driver cannot
+// bear. For checks that are started by hand; what lacks then is told as if the machine lacked it.
+enum class Fence {
+  kNamespaces,    // of users, processes, network, IPC, mounts: all of the own view
+  kDevices,       // the own /dev
+  kReadOnly,      // mounts that cannot be written
+  kProcesses,     // the own /proc
+  kWriting,       // Landlock
+  kSystemCalls,   // the filter
+  kCapabilities,  // none
+  kResources,     // limits of memory, file sizes, processes and core files that the kernel keeps
+};
+template <>
+struct Vocabulary<Fence> {
+  static constexpr const char* kNames[] = {"namespaces",   "devices",  "read_only",
+                                           "processes",    "writing",  "system_calls",
+                                           "capabilities", "resources"};
+};
+
 struct Confinement {
   std::chrono::seconds wall{60};
   uint64_t memory_bytes = 8ull << 30;  // of all processes together, shared memory and tmpfs too
@@ -56,6 +79,10 @@ struct Confinement {
   uint64_t file_bytes = 1ull << 30;    // of each file that it writes
   std::string writable;                // folder that it may write in; must exist
   bool allow_weaker = false;           // run it although something lacks
+  // It may compute on the machine's GPUs. For programs: a call's shared memory is not counted
+  // without a control group.
+  bool gpu = false;
+  std::optional<Fence> without = std::nullopt;
 };
 
 // How it ended.

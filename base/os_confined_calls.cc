@@ -65,11 +65,7 @@ enum NewCall : uint32_t {
 
 // Refused with EACCES: whoever calls them wants something that a fence is there for.
 constexpr auto kForbidden = std::to_array<uint32_t>({
-    // The network, and whoever listens on a socket of this machine.
-    SYS_socket,
-    SYS_connect,
-    SYS_bind,
-    SYS_listen,
+    // Who comes to a socket of this machine.
     SYS_accept,
     SYS_accept4,
     // Other processes.
@@ -164,13 +160,15 @@ constexpr auto kForbidden = std::to_array<uint32_t>({
 #endif
 });
 
+// The network, and whoever listens on a socket of this machine.
+constexpr auto kSockets = std::to_array<uint32_t>({SYS_socket, SYS_connect, SYS_bind, SYS_listen});
+
 // Refused with ENOSYS: libraries try them and have another way.
 constexpr auto kNotThere = std::to_array<uint32_t>({
     kIoUringSetup, kIoUringEnter, kIoUringRegister,
-    SYS_io_setup,      // its rings are few, and shared with the whole machine
-    SYS_userfaultfd,   // helps exploits of the kernel
-    SYS_memfd_create,  // memory that belongs to no process
-    kMemfdSecret,      // the same
+    SYS_io_setup,     // its rings are few, and shared with the whole machine
+    SYS_userfaultfd,  // helps exploits of the kernel
+    kMemfdSecret,     // memory that belongs to no process
     kPidfdOpen,
     kClone3,   // its flags lie in memory, where no filter sees them; clone() has the same
     kOpenat2,  // the same
@@ -303,18 +301,34 @@ void RefuseSetIdBits(Filter& filter) {
 #endif
 }
 
+// Of this machine, and no datagrams: those can be sent to whoever listens.
+void OnlyConnectedSockets(Filter& filter, uint32_t call) {
+  constexpr uint32_t kDatagrams = SOCK_DGRAM & ~SOCK_STREAM;  // SOCK_RAW has this bit, too
+  filter.RefuseOther(call, 0, AF_UNIX, EACCES);
+  filter.RefuseBits(call, 1, kDatagrams, EACCES);
+}
+
+// Shared memory without a file: no process need have it mapped for it to stay.
+void RefuseNamelessMemory(Filter& filter) {
+  filter.Refuse(SYS_memfd_create, ENOSYS);
+  filter.RefuseAllBits(SYS_mmap, 3, MAP_SHARED | MAP_ANONYMOUS, EPERM);
+}
+
+// libcuda binds a socket that other processes could ask for its memory (`@cuda-uvmfd-…`), takes
+// nameless memory for itself and what it pins, and fails where it gets one of these not.
+void AllowGpuDrivers(Filter& filter) {
+  OnlyConnectedSockets(filter, SYS_socket);
+  filter.Refuse(SYS_connect, ECONNREFUSED);  // what asks for a service learns that there is none
+  filter.RefuseBits(SYS_memfd_create, 1, MFD_HUGETLB, ENOSYS);
+  // A descriptor on its way through a socket is held by nobody who could be asked for it.
+  filter.Refuse(SYS_sendmsg, EACCES);
+  filter.Refuse(SYS_sendmmsg, EACCES);
+}
+
 void RefuseByArguments(Filter& filter) {
   RefuseSetIdBits(filter);
   filter.RefuseBits(SYS_clone, 0, kNamespaces, EACCES);
-  // Only pairs that stay connected to each other: a datagram socket can be sent elsewhere.
-  filter.RefuseOther(SYS_socketpair, 0, AF_UNIX, EACCES);
-  filter.RefuseValues(SYS_socketpair, 1,
-                      {SOCK_DGRAM, SOCK_DGRAM | SOCK_CLOEXEC, SOCK_DGRAM | SOCK_NONBLOCK,
-                       SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, SOCK_RAW, SOCK_RAW | SOCK_CLOEXEC,
-                       SOCK_RAW | SOCK_NONBLOCK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK},
-                      EACCES);
-  // Shared memory without a file: no process need have it mapped for it to stay.
-  filter.RefuseAllBits(SYS_mmap, 3, MAP_SHARED | MAP_ANONYMOUS, EPERM);
+  OnlyConnectedSockets(filter, SYS_socketpair);
   filter.RefuseValues(SYS_ioctl, 1,
                       {TIOCSTI, kConsole, TIOCSCTTY, kLineDiscipline, TIOCCONS, kLinkAttributes,
                        kLinkAttributes32, kExtendedFlags},
@@ -340,6 +354,12 @@ bool RefuseSystemCalls(const RefusedCalls& refused) {
   Filter filter;
   for (const uint32_t each : kForbidden) filter.Refuse(each, EACCES);
   for (const uint32_t each : kNotThere) filter.Refuse(each, ENOSYS);
+  if (refused.gpu) {
+    AllowGpuDrivers(filter);
+  } else {
+    for (const uint32_t each : kSockets) filter.Refuse(each, EACCES);
+    RefuseNamelessMemory(filter);
+  }
   if (refused.metadata) {
     for (const uint32_t each : kMetadata) filter.Refuse(each, EPERM);
   }

@@ -20,8 +20,8 @@ bool IsPassedOn(std::string_view variable) {
       "TZ",         "TERM",    "VIRTUAL_ENV",    "CONDA_PREFIX", "PYTHONPATH",
       "PYTHONHOME", "HF_HOME", "HF_HUB_OFFLINE", "TORCH_HOME",   "LD_LIBRARY_PATH",
       "SYSTEMROOT"};
-  constexpr std::array<std::string_view, 7> kFamilies = {"LC_",  "CUDA_", "NVIDIA_", "OMP_",
-                                                         "MKL_", "HIP_",  "ROCR_"};
+  constexpr std::array<std::string_view, 8> kFamilies = {"LC_",  "CUDA_", "NVIDIA_", "OMP_",
+                                                         "MKL_", "HIP_",  "ROCR_",   "HSA_"};
   const std::string_view name = variable.substr(0, variable.find('='));
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
          std::any_of(kFamilies.begin(), kFamilies.end(),
@@ -35,7 +35,8 @@ std::vector<std::string> PassedOnEnvironment(const std::string& writable) {
   for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
     if (IsPassedOn(*each)) variables.emplace_back(*each);
   }
-  for (const char* name : {"TMPDIR", "XDG_CACHE_HOME", "MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR"}) {
+  for (const char* name : {"TMPDIR", "XDG_CACHE_HOME", "MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR",
+                           "TRITON_CACHE_DIR", "CUDA_CACHE_PATH"}) {
     variables.push_back(std::string(name) + "=" + writable);
   }
   variables.emplace_back("PYTHONDONTWRITEBYTECODE=1");

@@ -91,7 +91,7 @@ void CloseListed(const std::vector<int>& kept) {
 
 }  // namespace
 
-WritingLimits WriteOnlyBelow(const std::string& folder, bool shared_memory) {
+WritingLimits WriteOnlyAt(const WritablePlaces& places) {
   WritingLimits limits;
   const long version = syscall(kCreateRuleset, nullptr, 0, kAskVersion);
   if (version < 1) return limits;
@@ -100,10 +100,14 @@ WritingLimits WriteOnlyBelow(const std::string& folder, bool shared_memory) {
       syscall(kCreateRuleset, &rules.attributes, rules.size, static_cast<uint32_t>(0)));
   if (ruleset < 0) return limits;
   const uint64_t rights = rules.attributes.handled_files & ~kIoctlDev;
-  bool held = Allow(ruleset, folder.c_str(), rights);
-  if (shared_memory) held = Allow(ruleset, "/dev/shm", rights) && held;
+  bool held = Allow(ruleset, places.folder.c_str(), rights);
+  if (places.shared_memory) held = Allow(ruleset, "/dev/shm", rights) && held;
   for (const char* device : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"})
     Allow(ruleset, device, rights & (kWriteFile | kTruncate));
+  for (const std::string& each : places.devices)
+    Allow(ruleset, each.c_str(), rules.attributes.handled_files & (kWriteFile | kIoctlDev));
+  if (!places.process_files.empty())
+    Allow(ruleset, places.process_files.c_str(), rights & (kWriteFile | kTruncate));
   limits.writing = held && syscall(kRestrictSelf, ruleset, 0) == 0;
   limits.truncation = limits.writing && version >= 3;
   close(ruleset);

@@ -16,10 +16,17 @@ struct WritingLimits {
   bool truncation = false;  // and files that are not opened for writing are not cut either
 };
 
-// Files may be written, made and removed below `folder` only, and in /dev/shm if that is
-// `shared_memory` of its own; /dev/null and its like may be written. As far as the kernel's version
+// What may be written besides /dev/null and its like.
+struct WritablePlaces {
+  std::string folder;                // files are made and removed there, too
+  bool shared_memory = false;        // /dev/shm likewise, where that is the process's own
+  std::vector<std::string> devices;  // paths; with all that ioctl() does to them
+  std::string process_files;         // below here those that /proc has already; "" for none
+};
+
+// Files may be written at `places` only. As far as the kernel's version
 // of Landlock can it also keeps the process from signals and sockets of others.
-WritingLimits WriteOnlyBelow(const std::string& folder, bool shared_memory);
+WritingLimits WriteOnlyAt(const WritablePlaces& places);
 
 // Of root, or of the first user of a namespace: no program that this one starts has any either.
 void DropCapabilities();

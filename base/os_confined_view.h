@@ -6,9 +6,20 @@
 #define MPNANNY_BASE_OS_CONFINED_VIEW_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "base/confinement.h"
 
 namespace mpnanny {
+
+struct WantedView {
+  std::string writable;
+  uint64_t shared_memory_bytes = 0;    // room in /dev/shm
+  std::vector<std::string> gpu_files;  // of /dev, that the own one has too
+  std::optional<Fence> without = std::nullopt;
+};
 
 struct OwnView {
   bool namespaces = false;  // of users, processes (those that are forked from now on), network, IPC
@@ -16,13 +27,13 @@ struct OwnView {
   bool read_only = false;   // all but `writable`, /dev/shm
 };
 
-// `shared_memory_bytes`: room in /dev/shm. All false where the kernel or the machine's rules do not
-// allow it; root needs no user namespace.
-OwnView EnterOwnView(const std::string& writable, uint64_t shared_memory_bytes);
+// All false where the kernel or the machine's rules do not allow it; root needs no user namespace.
+OwnView EnterOwnView(const WantedView& wanted);
 
-// For the first process of the new namespace: a /proc that shows it and its children only. False
-// where a container's rules hide parts of /proc, so that there can be no whole one.
-bool MountOwnProcesses();
+// For the first process of the new namespace: a /proc that shows it and its children only. With
+// `process_files` what processes say of themselves can be written, but nothing of the machine's.
+// False where a container's rules hide parts of /proc, so that there can be no whole one.
+bool MountOwnProcesses(bool process_files);
 
 // In use of the file system that `folder` lies in, if that is memory; else 0.
 uint64_t BytesInMemory(const std::string& folder);

@@ -14,6 +14,7 @@
 
 #include "base/confinement.h"
 #include "base/os_confined_calls.h"
+#include "base/os_confined_devices.h"
 #include "base/os_confined_environment.h"
 #include "base/os_confined_group.h"
 #include "base/os_confined_self.h"
@@ -70,6 +71,7 @@ struct Started {
   std::unique_ptr<ProcessTable> table;  // of the machine, not of the view
   uint64_t in_memory = 0;               // of the folder's file system, before
   std::unique_ptr<ControlGroup> group;  // null where there can be none
+  std::vector<std::string> gpu_files;
 };
 
 // What the child has found of itself.
@@ -80,14 +82,53 @@ struct OwnLimits {
   bool filtered = false;
 };
 
-LackBits LacksOf(const OwnView& view, const OwnLimits& held) {
+LackBits LacksOf(const Confinement& limits, const OwnView& view, const OwnLimits& held) {
   LackBits lacks = 0;
   if (!held.files.writing) lacks |= Bit(Lack::kWriting);
   if (!held.filtered) lacks |= Bit(Lack::kSystemCalls) | Bit(Lack::kNetwork);
   if (!held.own_processes) lacks |= Bit(Lack::kProcesses);
   if (!view.devices) lacks |= Bit(Lack::kDevices);
   if (!held.group && (!view.devices || !held.filtered)) lacks |= Bit(Lack::kMemory);
+  if (limits.gpu) {
+    // Sockets may be bound, to names of the machine if there is no other network.
+    if (!view.namespaces) lacks |= Bit(Lack::kNetwork);
+    // Only the kernel can count all that a driver takes.
+    if (!held.group) lacks |= Bit(Lack::kMemory);
+  }
   return lacks;
+}
+
+// Of these lacks those for which nothing is run. Who allows a GPU allows that its driver takes
+// memory for the program.
+LackBits Forbidding(const Confinement& limits, LackBits lacks) {
+  if (limits.allow_weaker) return 0;
+  return limits.gpu ? lacks & ~Bit(Lack::kMemory) : lacks;
+}
+
+void LimitResources(const Confinement& limits, bool in_namespaces) {
+  SetLimit(RLIMIT_CORE, 1);  // of 0 a crash handler of the machine would still be told
+  SetLimit(RLIMIT_FSIZE, limits.file_bytes);
+  // It counts what is only reserved as well, and drivers of GPUs reserve all that they may need.
+  if (!limits.gpu) SetLimit(RLIMIT_DATA, limits.memory_bytes);
+  if (in_namespaces) SetLimit(RLIMIT_NPROC, static_cast<rlim_t>(limits.processes + kThreads));
+}
+
+WritablePlaces PlacesOf(const Confinement& limits, const Started& started, bool own_processes) {
+  // What is left out shall not keep the program from what it would have had of its own.
+  const bool no_namespaces = limits.without == Fence::kNamespaces;
+  WritablePlaces places{
+      .folder = limits.writable,
+      .shared_memory = started.view.devices || no_namespaces || limits.without == Fence::kDevices,
+      .devices = {},
+      .process_files = ""};
+  if (limits.gpu) {
+    // libcuda names its threads there, and does not start where it cannot. In the machine's own
+    // /proc only this very process may.
+    own_processes = own_processes || no_namespaces || limits.without == Fence::kProcesses;
+    places.process_files = own_processes ? "/proc" : "/proc/self/task";
+  }
+  for (const std::string& each : started.gpu_files) places.devices.push_back("/dev/" + each);
+  return places;
 }
 
 // In the child, before the program or the call.
@@ -98,18 +139,18 @@ LackBits ConfineSelf(const Confinement& limits, const Started& started, bool own
   held.group = started.group && started.group->Enter();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setsid();
-  SetLimit(RLIMIT_CORE, 1);  // of 0 a crash handler of the machine would still be told
-  SetLimit(RLIMIT_FSIZE, limits.file_bytes);
-  SetLimit(RLIMIT_DATA, limits.memory_bytes);
-  if (view.namespaces) SetLimit(RLIMIT_NPROC, static_cast<rlim_t>(limits.processes + kThreads));
+  if (limits.without != Fence::kResources) LimitResources(limits, view.namespaces);
   for (const int signal : {SIGTERM, SIGINT, SIGPIPE, SIGHUP}) std::signal(signal, SIG_DFL);
   Block(SIGCHLD, SIG_UNBLOCK);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  DropCapabilities();
-  held.files = WriteOnlyBelow(limits.writable, view.devices);
-  held.filtered = RefuseSystemCalls(
-      {.metadata = !view.read_only, .truncation = !view.read_only && !held.files.truncation});
-  return LacksOf(view, held);
+  if (limits.without != Fence::kCapabilities) DropCapabilities();
+  if (limits.without != Fence::kWriting)
+    held.files = WriteOnlyAt(PlacesOf(limits, started, own_processes));
+  held.filtered = limits.without != Fence::kSystemCalls &&
+                  RefuseSystemCalls({.metadata = !view.read_only,
+                                     .truncation = !view.read_only && !held.files.truncation,
+                                     .gpu = limits.gpu});
+  return LacksOf(limits, view, held);
 }
 
 // Everything that is left of it. In a namespace of its own the kernel has done that already.
@@ -175,7 +216,8 @@ Result<Pipe> MakePipe() {
   setsid();
   if (in_namespaces) prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  const bool own_processes = in_namespaces && MountOwnProcesses();
+  const bool own_processes =
+      in_namespaces && limits.without != Fence::kProcesses && MountOwnProcesses(limits.gpu);
   const pid_t program = fork();
   if (program < 0) _exit(126);
   if (program > 0) {
@@ -185,7 +227,7 @@ Result<Pipe> MakePipe() {
   close(alive.read);
   const LackBits lacks = ConfineSelf(limits, started, own_processes);
   if (write(told.write, &lacks, sizeof lacks) != sizeof lacks) _exit(126);
-  if (lacks != 0 && !limits.allow_weaker) _exit(126);
+  if (Forbidding(limits, lacks) != 0) _exit(126);
   _exit(body(told.write));
 }
 
@@ -198,7 +240,11 @@ Result<Started> Start(const Confinement& limits, const std::function<int(int tol
   MPN_TRY_ASSIGN(const auto alive, MakePipe());
   started.table = std::make_unique<ProcessTable>();
   started.group = ControlGroup::Create(limits.memory_bytes, limits.processes + kThreads);
-  started.view = EnterOwnView(limits.writable, limits.memory_bytes / 2);
+  if (limits.gpu) started.gpu_files = GpuFiles("/dev");
+  started.view = EnterOwnView({.writable = limits.writable,
+                               .shared_memory_bytes = limits.memory_bytes / 2,
+                               .gpu_files = started.gpu_files,
+                               .without = limits.without});
   started.in_memory = BytesInMemory(limits.writable);
   prctl(PR_SET_DUMPABLE, 0);  // its memory and environment cannot be read; after the user's mapping
   started.keeper = fork();
@@ -211,7 +257,7 @@ Result<Started> Start(const Confinement& limits, const std::function<int(int tol
   for (const LackName& each : LackNames()) {
     if ((lacks & Bit(each.lack)) != 0) started.missing.push_back(each.lack);
   }
-  started.refused = !started.missing.empty() && !limits.allow_weaker;
+  started.refused = Forbidding(limits, lacks) != 0;
   LackBits failed = 0;  // nothing comes where the program has started
   started.no_program = ready && read(told.read, &failed, sizeof failed) == sizeof failed;
   close(told.read);
@@ -256,6 +302,7 @@ uint64_t HeldBytes(const Confinement& limits, const Started& started,
   const uint64_t in_memory = BytesInMemory(limits.writable);
   bytes += in_memory - std::min(in_memory, started.in_memory);
   for (const int each : processes) bytes += started.table->OwnBytes(each);
+  if (limits.gpu) bytes += started.table->SharedBytes(processes);
   return bytes;
 }
 

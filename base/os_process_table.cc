@@ -1,9 +1,13 @@
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdio>
 #include <sstream>
+#include <string_view>
 
 #include "base/process_table.h"
 
@@ -59,6 +63,54 @@ uint64_t ProcessTable::OwnBytes(int process) const {
     }
   }
   return kilobytes << 10;
+}
+
+uint64_t ProcessTable::SharedBytes(const std::vector<int>& processes) const {
+  SharedFiles files;
+  for (const int each : processes) {
+    AddMapped(each, files);
+    AddOpen(each, files);
+  }
+  uint64_t bytes = 0;
+  for (const auto& [file, size] : files) bytes += size;
+  return bytes;
+}
+
+// Of maps: "7f00-7f80 rw-s 00000000 00:01 2055  /dev/zero (deleted)". All have one file system.
+void ProcessTable::AddMapped(int process, SharedFiles& files) const {
+  std::istringstream lines(Read(std::to_string(process) + "/maps"));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(" /memfd:") == std::string::npos &&
+        line.find(" /dev/zero (deleted)") == std::string::npos)
+      continue;
+    unsigned long long first = 0;
+    unsigned long long end = 0;
+    unsigned long long offset = 0;
+    unsigned long long file = 0;
+    if (std::sscanf(line.c_str(), "%llx-%llx %*s %llx %*s %llu", &first, &end, &offset, &file) != 4)
+      continue;
+    uint64_t& bytes = files[file];
+    bytes = std::max<uint64_t>(bytes, offset + (end - first));
+  }
+}
+
+void ProcessTable::AddOpen(int process, SharedFiles& files) const {
+  const std::string name = std::to_string(process) + "/fd";
+  const int folder = openat(folder_, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* const open_ones = folder < 0 ? nullptr : fdopendir(folder);
+  if (open_ones == nullptr) return;
+  while (const dirent* entry = readdir(open_ones)) {
+    constexpr std::string_view kNameless = "/memfd:";
+    std::array<char, kNameless.size()> target{};
+    struct stat state {};
+    if (readlinkat(folder, entry->d_name, target.data(), target.size()) < 0 ||
+        std::string_view(target.data(), target.size()) != kNameless ||
+        fstatat(folder, entry->d_name, &state, 0) != 0)
+      continue;
+    uint64_t& bytes = files[state.st_ino];
+    bytes = std::max(bytes, static_cast<uint64_t>(state.st_blocks) * 512);
+  }
+  closedir(open_ones);
 }
 
 }  // namespace mpnanny

@@ -6,6 +6,7 @@
 #define MPNANNY_BASE_PROCESS_TABLE_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,17 @@ class ProcessTable {
   // lies. Pages that two processes have in common since a fork count for each.
   uint64_t OwnBytes(int process) const;
 
+  // Memory that lies in no process: files without a name (memfd) that these have open or mapped,
+  // and shared mappings without a file, each once. A mapping counts whole, also where nothing has
+  // touched it; what was unmapped does not count.
+  uint64_t SharedBytes(const std::vector<int>& processes) const;
+
  private:
   void AddChildren(int process, std::vector<int>& found) const;
+  // To the bytes of each file by its number.
+  using SharedFiles = std::map<uint64_t, uint64_t>;
+  void AddMapped(int process, SharedFiles& files) const;
+  void AddOpen(int process, SharedFiles& files) const;
   std::string Read(const std::string& name) const;  // a short file; "" where it is gone
 
   int folder_;  // -1: there is no /proc

@@ -50,6 +50,7 @@ struct ToolContext {
   // now and then once it runs for seconds, and is then not stopped at the deadline. Null where
   // nobody waits (the command line).
   std::function<void(ToolOutput so_far)> so_far = nullptr;
+  bool allow_gpu = false;  // --allow-gpu: they may compute on this machine's GPUs
   // --allow-weaker-sandbox: models and user code also where the machine cannot confine them wholly.
   bool allow_weaker_sandbox = false;
   // What has a form in Chinese stands in the answer under "zh" too: for the page, whose readers

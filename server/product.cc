@@ -41,6 +41,7 @@ ToolContext MakeToolContext(const ProductSettings& settings, const RequestContex
                      .cancel = request.cancel,
                      .allow_exec = settings.allow_exec,
                      .progress = request.progress,
+                     .allow_gpu = settings.allow_gpu,
                      .allow_weaker_sandbox = settings.allow_weaker_sandbox};
 }
 

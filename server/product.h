@@ -15,6 +15,7 @@ struct ProductSettings {
   const AllowedRoots& roots;
   const DataFiles& data;
   bool allow_exec = false;
+  bool allow_gpu = false;
   bool allow_weaker_sandbox = false;
 };
 

@@ -63,8 +63,8 @@ int Serve(const ServeOptions& options) {
   const auto roots = AllowedRoots::Create(options.roots);
   if (!roots) return Refuse(roots.error());
 
-  const Registry registry =
-      ProductRegistry({*roots, *data, options.allow_exec, options.allow_weaker_sandbox});
+  const Registry registry = ProductRegistry(
+      {*roots, *data, options.allow_exec, options.allow_gpu, options.allow_weaker_sandbox});
   if (options.http.empty()) {
     std::unique_ptr<Recorder> recorder;
     if (!options.record.empty()) {
@@ -89,8 +89,8 @@ int ReplayFile(const ServeOptions& options, const std::string& file, std::ostrea
   if (!roots) return Refuse(roots.error());
   const auto text = ReadFile(file, kMostTranscriptBytes);
   if (!text) return Refuse(text.error());
-  const Registry registry =
-      ProductRegistry({*roots, *data, options.allow_exec, options.allow_weaker_sandbox});
+  const Registry registry = ProductRegistry(
+      {*roots, *data, options.allow_exec, options.allow_gpu, options.allow_weaker_sandbox});
   const auto report = Replay(registry, *text, {.roots = roots->roots()});
   const std::string shown = EscapeControl(file);
   if (!report)

@@ -15,6 +15,7 @@ struct ServeOptions {
   std::vector<std::string> roots;  // --root; empty: the working directory (base/files.h)
   std::string data_dir;     // --data-dir: overlay of the product's data files; empty for none
   bool allow_exec = false;  // --allow-exec: tools may run models and user code
+  bool allow_gpu = false;   // --allow-gpu: they may compute on this machine's GPUs
   bool allow_weaker_sandbox = false;  // --allow-weaker-sandbox: also where they are confined less
   std::string python = {};  // --python: the interpreter of that code; empty: that of its project
 

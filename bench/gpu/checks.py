@@ -4,26 +4,26 @@ line for every row as soon as it is known.
 
 from __future__ import annotations
 
-import gc
+import importlib.util
 import json
 import os
-import statistics
 import sys
 import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import mpnanny
 import torch
 from answers import choosing, comparing, guarding
 from bits import bits, compiling
+from costs import host, launches, memory, overhead, shadow
 from kernels import kernels
-from setup import PASS, PRECISIONS, SKIPPED, Planted, Row, Rows, Setup, rows_of, some, verdict
+from sandbox import sandbox
+from setup import PRECISIONS, SKIPPED, Planted, Row, Rows, Setup, rows_of, some, verdict
 from trainings import Subject, Training
-from turns import TURN, medians, pairs
 
 PACKAGE = os.path.dirname(os.path.abspath(mpnanny.__file__)) + os.sep
 
@@ -97,70 +97,6 @@ def _syncs(setup: Setup, name: str, subject: Subject, precision: str) -> Row:
     return Row(what, verdict(not counts and not raised and not notes), figures)
 
 
-# --- what it costs ---
-
-
-def overhead(setup: Setup) -> Rows:
-    """Blocks of steps of a watched copy and of an unwatched one, in turns."""
-    rounds = 2 if setup.small else 9
-    for name, subject in setup.subjects(large=True).items():
-        for precision in PRECISIONS:
-            ratios = {}
-            plain = setup.training(subject, precision)
-            plain.steps(5)
-            once = plain.steps(3).wall / 3
-            block = 2 if setup.small else max(3, min(20, round(0.2 / once)))
-            for interval in (10**9, 1):
-                watched = setup.training(subject, precision)
-                nanny = setup.watch(watched, trace_interval=interval, shadow="off")
-                watched.steps(5)
-                made = []
-                for at in range(rounds):
-                    order = (plain, watched) if at % 2 == 0 else (watched, plain)
-                    wall = {id(each): each.steps(block).wall for each in order}
-                    made.append((wall[id(watched)] / wall[id(plain)], wall[id(plain)] / block))
-                nanny.close()
-                ratios[interval] = statistics.median(ratio for ratio, _ in made)
-                step = statistics.median(seconds for _, seconds in made)
-                del watched, nanny
-            usual = (99 * ratios[10**9] + ratios[1]) / 100
-            yield Row(
-                f"{name}, {precision}",
-                verdict(usual <= 1.01) if not setup.small else PASS,
-                f"{1e3 * step:.2f} ms a step; ratio {ratios[10**9]:.4f} between samples,"
-                f" {ratios[1]:.4f} sampled every step, {usual:.4f} at the interval of 100"
-                + ("" if setup.small else " (goal 1.01)"),
-            )
-
-
-def shadow(setup: Setup) -> Rows:
-    """A shadow step over a plain one."""
-    for name, subject in setup.subjects(large=True).items():
-        for precision in PRECISIONS:
-            plain, shadowed = (setup.training(subject, precision) for _ in range(2))
-            with setup.watch(plain, shadow="off", trace_interval=10**9):
-                plain.steps(2 * TURN)
-                path = setup.database()
-                nanny = setup.watch(shadowed, shadow=f"every={TURN}", trace_interval=10**9, db=path)
-                shadowed.steps(TURN + 2)
-                figures = medians(pairs(plain, shadowed, 2 if setup.small else 5))
-                nanny.close()
-            row = rows_of(
-                path,
-                "SELECT count(*) AS steps, max(operators) AS operators, max(compared) AS compared,"
-                " max(restarted) AS restarted, max(memory) AS memory FROM shadow_step",
-            )[0]
-            told = f"ratio {figures['ratio']} ({figures['range'][0]} to {figures['range'][1]}"
-            told += "; goal 6)" if not setup.small else ")"
-            told += f", a plain step {figures['plain_ms']} ms; forward {figures['forward']},"
-            told += f" backward {figures['backward']}, optimizer {figures['optimizer']};"
-            told += f" {row['operators']} operators, {row['compared']} results compared,"
-            told += f" {row['restarted']} restarts, {(row['memory'] or 0) >> 20} MB of references"
-            good = bool(row["compared"]) and (setup.small or figures["ratio"] <= 6)
-            yield Row(f"{name}, {precision}", verdict(good), told)
-            del plain, shadowed, nanny
-
-
 # --- what it finds ---
 
 
@@ -208,51 +144,78 @@ def _base(source: str | None) -> str:
     return os.path.basename(source or "no line")
 
 
-# --- memory ---
+@dataclass(frozen=True)
+class Check:
+    """`seconds`: what it may take on a device. `goal`: what its rows are held against."""
+
+    run: Callable[[Setup], Iterable[Row]]
+    title: str
+    seconds: float
+    goal: str = ""
 
 
-def memory(setup: Setup) -> Rows:
-    """The most bytes that torch had allocated on the device."""
-    for name, subject in setup.subjects(large=True).items():
-        peaks: dict[str, int] = {}
-        references = 0
-        for mode in ("unwatched", "off", "every=3"):
-            gc.collect()
-            before = torch.cuda.memory_allocated() if setup.device == "cuda" else 0
-            training = setup.training(subject, "fp16")
-            path = setup.database()
-            nanny = setup.watch(training, db=path, shadow=mode) if mode != "unwatched" else None
-            if setup.device == "cuda":
-                torch.cuda.reset_peak_memory_stats()
-            training.steps(5)
-            if setup.device == "cuda":
-                peaks[mode] = torch.cuda.max_memory_allocated() - before
-            if nanny is not None:
-                nanny.close()
-                found = rows_of(path, "SELECT max(memory) AS most FROM shadow_step")[0]["most"]
-                references = max(references, found or 0)
-            del training, nanny
-        told = [f"{mode} {peak / 2**20:.0f} MB" for mode, peak in peaks.items()]
-        figures = ", ".join([*told, f"references {references / 2**20:.0f} MB"])
-        if setup.device != "cuda":
-            yield Row(f"{name}, fp16", SKIPPED, f"only a device counts its memory; {figures}")
-            continue
-        watching = peaks["off"] <= 1.05 * peaks["unwatched"] + (64 << 20)
-        yield Row(f"{name}, fp16", verdict(watching and references > 0), figures)
+def _compiled() -> dict[str, Check]:
+    """Of compiled.py, where that is."""
+    if importlib.util.find_spec("compiled") is None:
+        return {}
+    from compiled import compiled
+
+    title = "Compiled models: what is watched of them, and what that costs"
+    return {"compiled": Check(compiled, title, 120.0)}
 
 
-CHECKS: dict[str, tuple[Callable[[Setup], Iterable[Row]], str]] = {
-    "kernels": (kernels, "The device kernels give the CPU's figures"),
-    "bits": (bits, "A watched training with shadow steps is the unwatched one, bit for bit"),
-    "alerts": (alerts, "A planted FP16 overflow is found with its operator and its line"),
-    "syncs": (syncs, "Plain watched steps never wait for the device"),
-    "shadow": (shadow, "What a shadow step costs"),
-    "overhead": (overhead, "What watching costs"),
-    "compile": (compiling, "torch.compile: training unchanged, and said so"),
-    "memory": (memory, "Device memory"),
-    "diff": (comparing, "auto_diff on the device names what it names where the CPU stands in"),
-    "precision": (choosing, "choose_precision on the device keeps planted modules in FP32"),
-    "guard": (guarding, "PrecisionGuard keeps trainings on the device alive"),
+# The most important first: where time runs out, the last are left out.
+CHECKS: dict[str, Check] = {
+    "kernels": Check(kernels, "The device kernels give the CPU's figures", 60.0),
+    "sandbox": Check(
+        sandbox, "CUDA starts in the sandbox", 120.0, "the sandbox starts CUDA, and ends a hog"
+    ),
+    "bits": Check(
+        bits,
+        "A watched training with shadow steps is the unwatched one, bit for bit",
+        150.0,
+        "the same bits",
+    ),
+    "syncs": Check(syncs, "Plain watched steps never wait for the device", 80.0, "no waits"),
+    "overhead": Check(
+        overhead,
+        "What watching costs, beside other ways to watch",
+        300.0,
+        "watching: at most 1.01 of a step between samples, 1.03 at the interval of 100",
+    ),
+    "shadow": Check(
+        shadow,
+        "What a shadow step costs",
+        220.0,
+        "a shadow step: at most 8 plain ones, the first 2 s more",
+    ),
+    "launches": Check(
+        launches,
+        "Kernels that watching launches",
+        50.0,
+        "a step that is not sampled: at most 4 launches and one for 64 modules more",
+    ),
+    "host": Check(
+        host,
+        "The host's time a module",
+        50.0,
+        "a module and step: at most 3 us, 15 us in a sampled step",
+    ),
+    "memory": Check(
+        memory, "Device memory", 110.0, "memory: at most 5 % more (and 64 MB), without shadow steps"
+    ),
+    "alerts": Check(
+        alerts, "A planted FP16 overflow is found with its operator and its line", 30.0
+    ),
+    **_compiled(),
+    "compile": Check(compiling, "torch.compile: training unchanged, and said so", 100.0),
+    "diff": Check(
+        comparing, "auto_diff on the device names what it names where the CPU stands in", 130.0
+    ),
+    "precision": Check(
+        choosing, "choose_precision on the device keeps planted modules in FP32", 120.0
+    ),
+    "guard": Check(guarding, "PrecisionGuard keeps trainings on the device alive", 80.0),
 }
 
 
@@ -262,7 +225,7 @@ def main() -> None:
     if device == "cpu":
         torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        for row in CHECKS[name][0](Setup(device, folder)):
+        for row in CHECKS[name].run(Setup(device, folder)):
             print(json.dumps(asdict(row)), flush=True)
 
 

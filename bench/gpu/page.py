@@ -1,4 +1,6 @@
-"""Runs the checks of scripts/gpu one after the other, prints each row at once, writes the page."""
+"""Runs the checks of scripts/gpu one after the other, prints each row at once, and writes the page
+after each.
+"""
 
 from __future__ import annotations
 
@@ -11,31 +13,22 @@ import platform
 import queue
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import torch
 from checks import CHECKS
 from setup import FAIL, PASS, SKIPPED, Row
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = ROOT / "bench" / "evaluations" / "gpu" / "README.md"
-SECONDS = 580.0  # the whole command, with the build
-# Seconds that a check may take; what one leaves over the others do not get.
-BUDGETS = {
-    "kernels": 60.0,
-    "bits": 170.0,
-    "alerts": 40.0,
-    "syncs": 60.0,
-    "shadow": 90.0,
-    "overhead": 120.0,
-    "compile": 110.0,
-    "memory": 120.0,
-    "diff": 140.0,
-    "precision": 120.0,
-    "guard": 90.0,
-}
+PAGE = ROOT / "docs" / "gpu.md"
+KEPT = ROOT / "bench" / "evaluations" / "gpu" / "rows.json"  # of each check, as it ran last
+WRITTEN = "<!-- What follows is written by hand, and scripts/gpu keeps it. -->"
+SECONDS = 1790.0  # the whole command, with the build
+NO_TIME, REST = "the check", "the rest"  # rows of a check that had none, or too little
 
 
 @dataclass
@@ -50,13 +43,16 @@ class CheckRows:
         self.rows.append(row)
         print(f"  {row.result:7}  {row.what}: {row.figures}", flush=True)
 
+    def has_measured(self) -> bool:
+        return any(row.what not in (NO_TIME, REST) for row in self.rows)
+
 
 def run(name: str, device: str, seconds: float) -> CheckRows:
     """In a process of its own: what breaks there, even the device, breaks nothing here."""
     told = CheckRows(name)
-    print(f"{name}: {CHECKS[name][1]}", flush=True)
+    print(f"{name}: {CHECKS[name].title}", flush=True)
     if seconds < 5:
-        told.add(Row("the check", SKIPPED, "no time was left"))
+        told.add(Row(NO_TIME, SKIPPED, "no time was left"))
         return told
     began = time.monotonic()
     environment = dict(os.environ, CUBLAS_WORKSPACE_CONFIG=":4096:8", PYTHONWARNINGS="ignore")
@@ -88,7 +84,7 @@ def run(name: str, device: str, seconds: float) -> CheckRows:
                 line = lines.get(timeout=max(0.01, left))
             except queue.Empty:
                 child.kill()
-                told.add(Row("the rest", FAIL, f"not done after {seconds:.0f} s"))
+                told.add(Row(REST, FAIL, f"not done after {seconds:.0f} s"))
                 break
             if line is None:
                 break
@@ -98,24 +94,29 @@ def run(name: str, device: str, seconds: float) -> CheckRows:
                 print(f"  {line.rstrip()}", flush=True)
         code = child.wait()
         readers[1].join(timeout=5)
-    if code > 0 or (code < 0 and not (told.rows and told.rows[-1].what == "the rest")):
+    if code > 0 or (code < 0 and not (told.rows and told.rows[-1].what == REST)):
         said = [line.strip() for line in errors if line.strip()]
         last = said[-1] if said else f"ended with {code}"
-        told.add(Row("the rest", FAIL, f"{last[:300]}"))
+        told.add(Row(REST, FAIL, f"{last[:300]}"))
         print("".join(errors[-12:]), file=sys.stderr)
     told.seconds = time.monotonic() - began
     return told
 
 
-def machine(device: str) -> list[str]:
-    """Name and value, a line each."""
+def said(*command: str) -> str:
+    try:
+        return subprocess.check_output(command, text=True, cwd=ROOT, stderr=-3).strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
-    def said(*command: str) -> str:
-        try:
-            return subprocess.check_output(command, text=True, cwd=ROOT, stderr=-3).strip()
-        except (OSError, subprocess.CalledProcessError):
-            return ""
 
+def commit() -> str:
+    changed = ", with changes" if said("git", "status", "--porcelain", "-uno") else ""
+    return f"{said('git', 'rev-parse', '--short=8', 'HEAD') or 'unknown'}{changed}"
+
+
+def machine(device: str) -> str:
+    """In words."""
     processor = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="ascii") as lines:
@@ -123,47 +124,100 @@ def machine(device: str) -> list[str]:
             processor = next(found).partition(":")[2].strip()
     except (OSError, StopIteration):
         pass
-    changed = ", with changes" if said("git", "status", "--porcelain", "-uno") else ""
     told = [
-        f"date: {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC",
-        f"commit: {said('git', 'rev-parse', '--short', 'HEAD') or 'unknown'}{changed}",
-        f"processor: {processor}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+        f"{processor}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
         f"Python {platform.python_version()}, torch {torch.__version__}",
     ]
     if device == "cuda":
         properties = torch.cuda.get_device_properties(0)
         driver = said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
         told.insert(
-            2,
-            f"device: {properties.name}, {properties.total_memory / 2**30:.0f} GB,"
+            0,
+            f"{properties.name}, {properties.total_memory / 2**30:.0f} GB,"
             f" capability {properties.major}.{properties.minor}, CUDA {torch.version.cuda},"
             f" driver {driver.partition(chr(10))[0] or 'unknown'}",
         )
     else:
-        told.insert(2, "device: none; the CPU at a small size, which says nothing of a GPU")
-    return told
+        told.insert(0, "no device: the CPU at a small size, which says nothing of a GPU")
+    return "; ".join(told)
 
 
-def page(device: str, every: list[CheckRows], seconds: float) -> str:
-    lines = ["# Figures from a GPU", ""]
-    lines += ["Written by `./scripts/gpu`, which runs every check that needs CUDA.", ""]
-    lines += [f"- {each}" for each in machine(device)]
-    lines += [f"- {seconds:.0f} s in all", ""]
-    counts = {
-        result: sum(row.result == result for t in every for row in t.rows)
-        for result in (PASS, FAIL, SKIPPED)
+def kept() -> dict[str, dict[str, Any]]:
+    return json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+
+
+def record(told: CheckRows, device: str) -> dict[str, Any]:
+    """What a check said, and of which program on which machine."""
+    return {
+        "date": f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}",
+        "commit": commit(),
+        "machine": machine(device),
+        "seconds": round(told.seconds),
+        "rows": [asdict(row) for row in told.rows],
     }
-    lines += [", ".join(f"{count} {result}" for result, count in counts.items()) + ".", ""]
-    for told in every:
-        lines += [f"## {CHECKS[told.name][1]}", "", f"`{told.name}`, {told.seconds:.0f} s", ""]
-        lines += ["| what | result | figures |", "|---|---|---|"]
-        for row in told.rows:
-            cells = (row.what, row.result, row.figures)
-            lines.append(
-                "| " + " | ".join(c.replace("|", "\\|").replace("\n", " ") for c in cells) + " |"
-            )
-        lines.append("")
-    return "\n".join(lines)
+
+
+def page(records: dict[str, dict[str, Any]]) -> str:
+    lines = ["# What a GPU showed", ""]
+    lines += [
+        "Written by `./scripts/gpu`, which runs every check that needs CUDA in at most 30 minutes;"
+        " `--only` runs some and leaves the others' figures as they are. Each section says at which"
+        " commit its figures were measured: those of an older one say nothing of what was changed"
+        " since.",
+        "",
+        "| goal | result | figures | measured |",
+        "|---|---|---|---|",
+    ]
+    for name, check in CHECKS.items():
+        if check.goal:
+            lines.append(_cells(check.goal, *_summary(name, records)))
+    missing = [name for name in CHECKS if name not in records]
+    if missing:
+        words = ", ".join(f"`{each}`" for each in missing)
+        lines += ["", f"**Never measured on a device:** {words}."]
+    for name, check in CHECKS.items():
+        lines += ["", f"## {check.title}", ""]
+        if name not in records:
+            lines.append(f"`{name}`: never measured on a device.")
+            continue
+        its = records[name]
+        lines += [
+            f"`{name}`, {its['seconds']} s, {its['date']}, commit {its['commit']}{_age(its)}.",
+            f"{its['machine']}.",
+            "",
+            "| what | result | figures |",
+            "|---|---|---|",
+        ]
+        lines += [_cells(row["what"], row["result"], row["figures"]) for row in its["rows"]]
+    return "\n".join(lines) + "\n"
+
+
+def _age(its: dict[str, Any]) -> str:
+    return "" if its["commit"].startswith(commit()[:8]) else " (**older** than this page's program)"
+
+
+def _summary(name: str, records: dict[str, dict[str, Any]]) -> tuple[str, str, str]:
+    if name not in records:
+        return "not known", "", "**never**"
+    its = records[name]
+    results = [row["result"] for row in its["rows"] if row["what"] != REST]
+    result = next((each for each in (FAIL, PASS) if each in results), SKIPPED)
+    result += "" if len(results) == len(its["rows"]) else ", not all of it ran"
+    figures = [f"{row['what']}: {row['short']}" for row in its["rows"] if row.get("short")]
+    if not figures:
+        figures = [f"{count} {each}" for each in (PASS, FAIL) if (count := results.count(each))]
+    return result, "; ".join(figures), f"{its['date']}, {its['commit']}{_age(its)}"
+
+
+def _cells(*cells: str) -> str:
+    return "| " + " | ".join(c.replace("|", "\\|").replace("\n", " ") for c in cells) + " |"
+
+
+def with_written(text: str, target: pathlib.Path) -> str:
+    """`text`, and below it what people have written on the page that is there."""
+    old = target.read_text(encoding="utf-8") if target.exists() else ""
+    _, mark, written = old.partition(WRITTEN)
+    return f"{text}\n{WRITTEN}{written}" if mark else text
 
 
 def main() -> int:
@@ -171,6 +225,7 @@ def main() -> int:
     parser.add_argument("--cpu", action="store_true", help="on the CPU at a small size")
     parser.add_argument("-o", "--output", type=pathlib.Path, help=f"the page ({PAGE})")
     parser.add_argument("--only", help="some of the checks, with commas between")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of the whole command")
     parser.add_argument("--spent", type=float, default=0.0, help=argparse.SUPPRESS)
     options = parser.parse_args()
     chosen = options.only.split(",") if options.only else list(CHECKS)
@@ -184,13 +239,24 @@ def main() -> int:
         return 2
     began = time.monotonic() - options.spent
     every = []
-    for name in chosen:
-        left = SECONDS - (time.monotonic() - began)
-        every.append(run(name, device, min(BUDGETS[name], left)))
-    target = options.output or (None if options.cpu or options.only else PAGE)
-    text = page(device, every, time.monotonic() - began)
+    records = {} if options.cpu else kept()
+    target = options.output or (None if options.cpu else PAGE)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["MPNANNY_GPU_SIZES"] = f"{folder}/sizes.json"
+        for name in chosen:
+            left = options.seconds - (time.monotonic() - began)
+            limit = CHECKS[name].seconds
+            told = run(name, device, 3 * limit if options.cpu else min(limit, left))
+            every.append(told)
+            if not told.has_measured():
+                continue  # what it said before stays
+            records[name] = record(told, device)
+            # After each: the whole may be ended before its end.
+            if not options.cpu:
+                KEPT.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+            if target is not None:
+                target.write_text(with_written(page(records), target), encoding="utf-8")
     if target is not None:
-        target.write_text(text, encoding="utf-8")
         print(f"written: {target}")
     failed = sum(row.result == FAIL for told in every for row in told.rows)
     passed = sum(row.result == PASS for told in every for row in told.rows)

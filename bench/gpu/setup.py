@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
+import json
 import os
 import pathlib
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,11 +28,12 @@ PRECISIONS = ("fp16", "bf16")
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a check's table."""
+    """One line of a check's table. `short`: the figure that its goal is about."""
 
     what: str
     result: str
     figures: str
+    short: str = ""
 
 
 Rows = Iterator[Row]
@@ -53,13 +56,31 @@ def _few(subject: Subject, make: Callable[[], nn.Module], images: int) -> Subjec
     return Subject(make, batch)
 
 
-def _large_batch() -> models.Batch:
-    tokens = torch.randint(0, models.VOCABULARY, (8, 513))
-    return tokens[:, :-1], tokens[:, 1:].flatten()
+# Sizes of models that keep a device busy, the smallest first.
+LARGE_STEP = 0.1  # seconds that a step of theirs takes at least
+GPT_SIZES = (  # width, blocks, texts of 512 tokens
+    (1024, 12, 8),
+    (1280, 24, 8),
+    (1536, 32, 12),
+    (2048, 32, 16),
+    (2048, 40, 32),
+)
+RESNET_SIZES = ((64, 512), (128, 512), (128, 2048), (256, 2048), (384, 2048))  # width, images
 
 
-LARGE = Subject(lambda: models.Gpt(1024, 12), _large_batch)  # 150 million parameters
-LARGE_MEMORY = 16 << 30  # bytes of a device that it fits on
+def _large_gpt(width: int, blocks: int, texts: int) -> Subject:
+    def batch() -> models.Batch:
+        tokens = torch.randint(0, models.VOCABULARY, (texts, 513))
+        return tokens[:, :-1], tokens[:, 1:].flatten()
+
+    return Subject(lambda: models.Gpt(width, blocks), batch)
+
+
+def _large_resnet(width: int, images: int) -> Subject:
+    def batch() -> models.Batch:
+        return torch.randn(images, 3, 32, 32), torch.randint(0, 10, (images,))
+
+    return Subject(lambda: models.ResNet(width), batch)
 
 
 class Setup:
@@ -72,16 +93,74 @@ class Setup:
         self._databases = 0
 
     def subjects(self, large: bool = False) -> dict[str, Subject]:
-        """`large`: also a GPT that keeps a device busy."""
+        """`large`: also a GPT and a ResNet that keep a device busy, of a size that was found by
+        measuring.
+        """
         if self.small:
             return {
                 "gpt": _few(SUBJECTS["gpt"], lambda: models.Gpt(32, 1), 1),
                 "resnet": _few(SUBJECTS["resnet"], lambda: models.ResNet(4), 2),
             }
-        found = dict(SUBJECTS)
-        if large and torch.cuda.get_device_properties(0).total_memory >= LARGE_MEMORY:
-            found["gpt, 150 million parameters"] = LARGE
-        return found
+        found = {}
+        if large:
+            for at, (name, make, sizes) in enumerate(
+                (("gpt", _large_gpt, GPT_SIZES), ("resnet", _large_resnet, RESNET_SIZES))
+            ):
+                subject = make(*sizes[self._sizes()[at]])
+                size = " x ".join(str(each) for each in sizes[self._sizes()[at]])
+                found[f"large {name} ({size})"] = subject
+        return {**found, **SUBJECTS}
+
+    def precisions(self, subject: str) -> tuple[str, ...]:
+        """Large ones take long."""
+        return ("bf16",) if subject.startswith("large") else PRECISIONS
+
+    def _sizes(self) -> list[int]:
+        """Of the large models, measured once a run: the checks are processes of their own."""
+        kept = pathlib.Path(os.environ.get("MPNANNY_GPU_SIZES") or f"{self.folder}/sizes.json")
+        if kept.exists():
+            sizes: list[int] = json.loads(kept.read_text())
+            return sizes
+        sizes = [self._grown(_large_gpt, GPT_SIZES), self._grown(_large_resnet, RESNET_SIZES)]
+        kept.write_text(json.dumps(sizes))
+        return sizes
+
+    def _grown(self, make: Callable[..., Subject], sizes: Sequence[tuple[int, ...]]) -> int:
+        """The first size whose step takes long enough, or the last that a third of the device
+        holds: a watched copy, an unwatched one and the references lie there together.
+        """
+        room = torch.cuda.get_device_properties(0).total_memory / 3
+        for at, size in enumerate(sizes):
+            self.forget()
+            torch.cuda.reset_peak_memory_stats()
+            try:
+                training = self.training(make(*size), "bf16", batches=1)
+                training.steps(3)
+                seconds = training.steps(3).wall / 3
+            except torch.cuda.OutOfMemoryError:
+                return max(0, at - 1)
+            finally:
+                training = None
+            if torch.cuda.max_memory_allocated() > room:
+                return max(0, at - 1)
+            if seconds >= LARGE_STEP:
+                return at
+        return len(sizes) - 1
+
+    def forget(self) -> None:
+        """What a model that is gone has left on the device."""
+        gc.collect()
+        if self.device == "cuda":
+            torch.cuda.empty_cache()
+
+    def tiny(self) -> dict[str, Subject]:
+        """So little data that a step is the host's work alone."""
+        if self.small:
+            return self.subjects()
+        return {
+            "gpt of 1 text": _few(SUBJECTS["gpt"], models.Gpt, 1),
+            "resnet of 2 images": _few(SUBJECTS["resnet"], models.ResNet, 2),
+        }
 
     def subjects_to_compile(self) -> dict[str, Subject]:
         """Small enough to be compiled several times."""

@@ -12,8 +12,8 @@
 #include "base/random_id.h"
 #include "base/temporary_folder.h"
 #include "base/text.h"
-#include "engines/python_code/lacks.h"
 #include "engines/python_code/job_output.h"
+#include "engines/python_code/lacks.h"
 
 namespace mpnanny::python_code {
 namespace {
@@ -38,11 +38,12 @@ else:
     runpy.run_module(module, run_name='__main__', alter_sys=True)
 )";
 
-std::vector<std::string> Command(const Question& question, bool allow_weaker,
+std::vector<std::string> Command(const Question& question, const ToolContext& context,
                                  const std::string& sandbox, const std::string& package,
                                  const std::string& writable) {
   std::vector<std::string> words = {sandbox};
-  if (allow_weaker) words.emplace_back("--allow-weaker");
+  if (context.allow_weaker_sandbox) words.emplace_back("--allow-weaker");
+  if (context.allow_gpu && question.gpu != Gpu::kNo) words.emplace_back("--allow-gpu");
   words.insert(words.end(),
                {"--seconds", std::to_string(question.seconds.count()), "--memory-mb",
                 std::to_string(question.memory_mb), "--processes", std::to_string(kProcesses),
@@ -89,12 +90,18 @@ Result<Json> RunChild(const Question& question, const Json& schema, const ToolCo
         "`--wsl`), or in Python, where the model is: mpnanny.auto_diff(), "
         "mpnanny.choose_precision().");
   }
+  if (question.gpu == Gpu::kNeeded && !context.allow_gpu) {
+    return Unavailable(
+        "`device` is cuda, but code of yours may not use the GPU here: --allow-gpu was not given.",
+        "Give --allow-gpu to `mpnanny diff`, `precision`, `call` or `serve` (a server's line is "
+        "\"args\" in the client's file; `mpnanny install CLIENT --allow-exec --allow-gpu` writes "
+        "it). docs/sandbox.md says what it opens. Or leave out `device`: the CPU stands in.");
+  }
   MPN_TRY_ASSIGN(const auto package, FindPythonPackage(""));
   MPN_TRY_ASSIGN(const auto sandbox, FindSandbox(ProgramPath()));
   MPN_TRY_ASSIGN(const auto folder, TemporaryFolder::Create());
-  MPN_TRY_ASSIGN(auto child,
-                 ChildProcess::Start(Command(question, context.allow_weaker_sandbox, sandbox,
-                                             package.string(), folder.path())));
+  MPN_TRY_ASSIGN(auto child, ChildProcess::Start(Command(question, context, sandbox,
+                                                         package.string(), folder.path())));
   const auto until = ChildProcess::Clock::now() + question.seconds + kGrace;
   JobOutput output;
   output.token = RandomId();
@@ -106,10 +113,10 @@ Result<Json> RunChild(const Question& question, const Json& schema, const ToolCo
   output.exit_code = child->Wait(ChildProcess::Clock::now() + kLastWords);
   const std::string& errors = child->errors();
   return output.Answer({.what = "The code",
-                      .seconds = question.seconds,
-                      .memory_mb = question.memory_mb,
-                      .processes = kProcesses},
-                     schema, errors);
+                        .seconds = question.seconds,
+                        .memory_mb = question.memory_mb,
+                        .processes = kProcesses},
+                       schema, errors);
 }
 
 Result<std::vector<Lack>> FindLacks(const std::string& program) {

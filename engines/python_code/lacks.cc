@@ -26,7 +26,7 @@ Words WordsOf(Lack lack) {
     case Lack::kDevices:
       return {"open your terminals and devices", "mount namespaces"};
     case Lack::kMemory:
-      return {"take shared memory that is not counted", "mount namespaces and seccomp filters"};
+      return {"take memory that is not counted", "a control group for it (cgroup v2)"};
   }
   return {"", ""};
 }
@@ -60,7 +60,7 @@ Error RefusedBecause(const std::string& what, const std::vector<Lack>& lacks) {
   return Unavailable(what + " was not run. " + LacksText(lacks),
                      "Give --allow-weaker-sandbox (to `mpnanny serve`, `call`, `diff`, "
                      "`precision`, `capture`) to run it all the same, or run it on another "
-                     "machine; docs/auto_diff.md has a table of what is needed.");
+                     "machine; docs/sandbox.md has a table of what is needed.");
 }
 
 }  // namespace mpnanny::python_code

@@ -64,6 +64,11 @@ Result<void> CheckTarget(const Json& arguments, const std::vector<std::string>& 
 
 }  // namespace
 
+Gpu GpuOf(const std::string& device) {
+  if (device == "cuda") return Gpu::kNeeded;
+  return device == "cpu" ? Gpu::kNo : Gpu::kIfAllowed;
+}
+
 std::string ProjectOf(const std::string& file) {
   std::error_code error;
   const std::filesystem::path own = std::filesystem::path(file).parent_path();

@@ -16,12 +16,19 @@
 
 namespace mpnanny::python_code {
 
+// Whether the code computes on this machine's GPUs.
+enum class Gpu { kNo, kIfAllowed, kNeeded };
+// Of the argument `device`: "cuda" needs one, "cpu" none; other words, which name hardware or leave
+// it open, take one where that is allowed.
+Gpu GpuOf(const std::string& device);
+
 struct Question {
   std::string module;  // the Python side, mpnanny.diff
   Json request;        // for it
   std::string python;  // the interpreter
   std::chrono::seconds seconds{60};
   uint64_t memory_mb = 8192;
+  Gpu gpu = Gpu::kNo;
 };
 
 // `targets`: names of the arguments of which exactly one has to be given; an InvalidInput says

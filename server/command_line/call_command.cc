@@ -55,6 +55,7 @@ Result<Json> Call(const CommandSet& set, const std::string& name, const std::str
                             .allow_exec = access.allow_exec,
                             .answer_bytes = kAnswerBytes,
                             .progress = nullptr,
+                            .allow_gpu = access.allow_gpu,
                             .allow_weaker_sandbox = access.allow_weaker_sandbox};
   MPN_TRY_ASSIGN(ToolOutput output, CallTool(*chosen, std::move(*arguments), context));
   return std::move(output.structured);

@@ -42,6 +42,7 @@ struct AccessOptions {
   std::vector<std::string> roots;
   std::string data_dir;
   bool allow_exec = false;
+  bool allow_gpu = false;
   bool allow_weaker_sandbox = false;
   std::string python = "";  // absolute
 };
@@ -51,6 +52,9 @@ void AddPythonOption(CLI::App& command, AccessOptions& access);
 
 // --allow-weaker-sandbox, of everything that can run code of the user's.
 void AddWeakerSandboxOption(CLI::App& command, bool& allowed);
+
+// --allow-gpu, of everything that can run Python of the user's.
+void AddGpuOption(CLI::App& command, bool& allowed);
 
 void AddServeCommand(CommandSet& set);
 void AddTwinCommand(CommandSet& set, const Tool& tool);

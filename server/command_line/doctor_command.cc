@@ -63,6 +63,7 @@ Result<Launch> ServerToStart(const DoctorOptions& options) {
     launch.arguments.insert(launch.arguments.end(), {"--data-dir", folder.generic_string()});
   }
   if (options.access.allow_exec) launch.arguments.push_back("--allow-exec");
+  if (options.access.allow_gpu) launch.arguments.push_back("--allow-gpu");
   if (options.access.allow_weaker_sandbox) launch.arguments.push_back("--allow-weaker-sandbox");
   return launch;
 }

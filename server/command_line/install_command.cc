@@ -91,6 +91,7 @@ Result<Launch> ServerOf(const InstallOptions& options) {
     MPN_TRY(add("--data-dir", access.data_dir));
   }
   if (access.allow_exec) launch.arguments.push_back("--allow-exec");
+  if (access.allow_gpu) launch.arguments.push_back("--allow-gpu");
   if (access.allow_weaker_sandbox) launch.arguments.push_back("--allow-weaker-sandbox");
   if (!access.python.empty()) {
     launch.arguments.insert(launch.arguments.end(), {"--python", access.python});

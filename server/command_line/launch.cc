@@ -48,6 +48,7 @@ Result<Launch> LocalLaunch(const AccessOptions& access) {
     launch.arguments.insert(launch.arguments.end(), {"--data-dir", folder->roots().front()});
   }
   if (access.allow_exec) launch.arguments.push_back("--allow-exec");
+  if (access.allow_gpu) launch.arguments.push_back("--allow-gpu");
   if (access.allow_weaker_sandbox) launch.arguments.push_back("--allow-weaker-sandbox");
   if (!access.python.empty()) {
     launch.arguments.insert(launch.arguments.end(), {"--python", AbsolutePython(access.python)});

@@ -20,7 +20,13 @@ void AddAccessOptions(CLI::App& command, AccessOptions& access) {
   command.add_flag(
       "--allow-exec", access.allow_exec,
       "Allow auto_diff and choose_precision to run code and models of yours, confined");
+  AddGpuOption(command, access.allow_gpu);
   AddWeakerSandboxOption(command, access.allow_weaker_sandbox);
+}
+
+void AddGpuOption(CLI::App& command, bool& allowed) {
+  command.add_flag("--allow-gpu", allowed,
+                   "Code that runs may compute on this machine's GPUs (docs/sandbox.md)");
 }
 
 void AddWeakerSandboxOption(CLI::App& command, bool& allowed) {
@@ -99,6 +105,7 @@ void AddServeCommand(CommandSet& set) {
         options->roots.insert(options->roots.end(), folders->begin(), folders->end());
         options->data_dir = access->data_dir;
         options->allow_exec = access->allow_exec;
+        options->allow_gpu = access->allow_gpu;
         options->allow_weaker_sandbox = access->allow_weaker_sandbox;
         options->python = access->python;
         if (!transcript->empty()) return ReplayFile(*options, *transcript, context.out);

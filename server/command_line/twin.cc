@@ -32,6 +32,7 @@ struct TwinValues {
   std::map<std::string, bool> flags;
   std::string format = "text";
   std::string data_dir;
+  bool allow_gpu = false;
   bool allow_weaker_sandbox = false;
   bool watch = false;
   double interval = 2;  // seconds
@@ -158,6 +159,7 @@ int RunTwin(const CommandSet& set, const Tool& tool, const TwinValues& values) {
                          .allow_exec = true,
                          .answer_bytes = SIZE_MAX,
                          .progress = progress.Report(),
+                         .allow_gpu = values.allow_gpu,
                          .allow_weaker_sandbox = values.allow_weaker_sandbox};
   Json arguments = Arguments(definition, values);
   const bool recorded_here = AddRecordedHere(definition, arguments);
@@ -325,7 +327,10 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
       .add_option("--data-dir", values->data_dir,
                   "Folder of your own rules and cases, laid out as in the repository")
       ->type_name("DIR");
-  if (definition.runs_code) AddWeakerSandboxOption(command, values->allow_weaker_sandbox);
+  if (definition.runs_code) {
+    AddGpuOption(command, values->allow_gpu);
+    AddWeakerSandboxOption(command, values->allow_weaker_sandbox);
+  }
   if (twin.state) {
     command.add_flag("--watch", values->watch,
                      "Follow a run that goes on until it ends: the answer again whenever it says "

@@ -168,7 +168,8 @@ TEST(ToolDefinitions, EveryToolHasACommandOfItsOwn) {
 TEST(ToolDefinitions, AToolTakesEveryOptionOfItsCommand) {
   const std::set<std::string> only_commands = {"format",   "data_dir",  "watch",
                                                "interval", "help",      "fail_on",
-                                               "fix",      "diff_only", "allow_weaker_sandbox"};
+                                               "fix",      "diff_only", "allow_weaker_sandbox",
+                                               "allow_gpu"};
   const std::vector<Tool> tools = AllTools();
   std::ostringstream unused;
   std::istringstream nothing;

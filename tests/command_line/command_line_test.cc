@@ -57,6 +57,7 @@ Tool EchoTool() {
     structured["whole"] = context.answer_bytes > kAnswerBytes;
     structured["unrestricted"] = context.roots.unrestricted();
     structured["allow_exec"] = context.allow_exec;
+    structured["allow_gpu"] = context.allow_gpu;
     const std::string next = " Next: page_numbers, not my/page_numbers.py or page_numbers(x).";
     return ToolOutput{structured, "echoed" + next};
   };
@@ -309,7 +310,9 @@ TEST(Call, PrintsWhatAClientWouldGet) {
   EXPECT_EQ(outcome.json()["whole"], false);
   EXPECT_EQ(outcome.json()["unrestricted"], false);
   EXPECT_EQ(outcome.json()["allow_exec"], true);
+  EXPECT_EQ(outcome.json()["allow_gpu"], false);
   EXPECT_EQ(Type({"call", "echo_things"}).json()["allow_exec"], false);
+  EXPECT_EQ(Type({"call", "echo_things", "--allow-gpu"}).json()["allow_gpu"], true);
 }
 
 TEST(Call, TakesItsArgumentsFromAFileOrStdin) {

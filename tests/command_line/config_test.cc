@@ -153,9 +153,10 @@ TEST_F(Config, SaysWhatRunningCodeNeeds) {
   EXPECT_NE(reads.err.find("--allow-exec"), std::string::npos) << reads.err;
   EXPECT_NE(reads.err.find("--python"), std::string::npos) << reads.err;
   std::vector<std::string> words = plain;
-  words.insert(words.end(), {"--allow-exec", "--python", "/opt/venv/bin/python"});
+  words.insert(words.end(), {"--allow-exec", "--allow-gpu", "--python", "/opt/venv/bin/python"});
   const ProgramOutput runs = Run(words);
-  EXPECT_NE(runs.out.find("\"--allow-exec\", \"--python\", \"/opt/venv/bin/python\"]"),
+  EXPECT_NE(runs.out.find("\"--allow-exec\", \"--allow-gpu\", \"--python\", "
+                          "\"/opt/venv/bin/python\"]"),
             std::string::npos)
       << runs.out;
   EXPECT_EQ(runs.err.find("runs none"), std::string::npos) << runs.err;

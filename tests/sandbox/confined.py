@@ -91,13 +91,12 @@ class Place:
         shutil.rmtree(self.path)
 
     def command(
-        self, kernel: Kernel | None, writable: pathlib.Path, options: list[str], allow: bool
+        self, kernel: Kernel | None, writable: pathlib.Path, options: list[str]
     ) -> list[str]:
         program = [*PYTHON, str(self.code / "inside.py"), str(writable)]
         if kernel is None:
             return program
-        leave = ["--allow-weaker"] if allow else []
-        confined = [str(self.sandbox), *leave, *options, "--writable", str(writable), "--"]
+        confined = [str(self.sandbox), *options, "--writable", str(writable), "--"]
         if kernel.landlock:
             pre = [f"MPNANNY_TEST_LANDLOCK={kernel.landlock}", f"LD_PRELOAD={self.preload}"]
             confined = ["env", *pre, *confined]
@@ -106,7 +105,13 @@ class Place:
         return [*confined, *program]
 
     def attempt(
-        self, names: list[str], kernel: Kernel | None, owner: str, *, allow: bool = False
+        self,
+        names: list[str],
+        kernel: Kernel | None,
+        owner: str,
+        *,
+        allow: bool = False,
+        gpu: bool = False,
     ) -> Outcome:
         """`kernel`: None for no sandbox at all."""
         if kernel and kernel.landlock and not self.preload.exists():
@@ -123,20 +128,21 @@ class Place:
                 victims[name] = kind(here / name, OWNERS[owner], writable)
             for each in victims.values():
                 each.settle()
-            return self._watch(victims, self._start(victims, kernel, owner, writable, allow), here)
+            leave = ["--allow-weaker"] * allow + ["--allow-gpu"] * gpu
+            return self._watch(victims, self._start(victims, kernel, owner, writable, leave), here)
         finally:
             for each in victims.values():
                 each.close()
             shutil.rmtree(here)
 
-    def _start(self, victims, kernel, owner, writable, allow) -> subprocess.Popen:
+    def _start(self, victims, kernel, owner, writable, leave) -> subprocess.Popen:
         tokens = [v.variable for v in victims.values() if getattr(v, "variable", None)]
         memory = 200 if any(ESCAPES[each].victim == "memory" for each in victims) else 2000
         options = ["--seconds", "40", "--memory-mb", str(memory)]
         options += ["--processes", "150", "--file-mb", "64"]
         with (writable.parent / "out").open("w") as out, (writable.parent / "err").open("w") as err:
             process = subprocess.Popen(
-                self.command(kernel, writable, options, allow),
+                self.command(kernel, writable, [*leave, *options]),
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=err,

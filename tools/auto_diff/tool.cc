@@ -51,6 +51,7 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   if (!context.allow_exec) {
     return python_code::MayNotRun("auto_diff", "diff", context);
   }
+  question.gpu = python_code::GpuOf(arguments.value("device", "cpu"));
   MPN_TRY_ASSIGN(auto answer, python_code::RunChild(question, AnswerSchema(), context));
   return ToolOutput{ReportJson(answer, bytes), ReportText(answer, bytes)};
 }
@@ -120,7 +121,7 @@ Json InputSchema() {
       {"level", Choice({"operators", "modules"}, "modules: quick, module outputs only.")},
       {"rel_warn", Number("Flat limit of an output's error: degraded.")},
       {"rel_error", Number("The same: broken.")},
-      {"device", Choice({"cpu", "cuda", "auto"}, "Where it runs.")},
+      {"device", Choice({"cpu", "cuda", "auto"}, "Where it runs; cuda needs --allow-gpu.")},
       {"seed", {{"type", "integer"}, {"default", 0}, {"description", "Of the inputs."}}},
       {"root", Text("Folder to import from; the project's by default.")},
       {"python", Text("Interpreter; the project's .venv by default.")},

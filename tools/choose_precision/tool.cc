@@ -50,6 +50,7 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   if (!context.allow_exec) {
     return python_code::MayNotRun("choose_precision", "precision", context);
   }
+  question.gpu = python_code::GpuOf(arguments.value("device", "auto"));
   MPN_TRY_ASSIGN(auto answer, python_code::RunChild(question, AnswerSchema(), context));
   const size_t bytes = runs::AnswerBytes(arguments, context);
   const std::string library = arguments.value("library", "pytorch");
@@ -86,7 +87,8 @@ Json InputSchema() {
       {"args", {{"type", "array"}, {"description", "Of build, class or config."}}},
       {"kwargs", {{"type", "object"}, {"description", "The same."}}},
       {"device",
-       Text("h100, a100, v100, t4, rtx4090, mi300x, ascend910b …; default this machine.")},
+       Text("h100, a100, v100, t4, rtx4090, mi300x, ascend910b …; default this machine. cuda: "
+            "its GPU, measured there (needs --allow-gpu).")},
       {"goal", Choice({"balanced", "safest", "fastest", "smallest"}, "What counts.")},
       {"ways", Texts("Of fp32, tf32, bf16-autocast, fp16-autocast, bf16-weights, fp8-linear.")},
       {"loss", Text("file.py:name, called with the result.")},

@@ -19,7 +19,7 @@ from ..programs.compiled import running_eagerly
 from ..programs.cuda_on_cpu import CudaOnCpu
 from ..programs.eight_bit import GRANULARITIES
 from ..programs.policy import LOW, POLICIES, Policy, full_precision
-from ..programs.problem import Problem, fails_in_full_precision
+from ..programs.problem import Problem, fails_in_full_precision, no_cuda
 from ..programs.program import Options, Program
 from ..programs.specification import in_dtype, make_inputs, values_of
 from ..programs.target import Target, find_target, load_callable
@@ -142,10 +142,7 @@ def _answered(request: dict[str, Any], say: Any, precision: str, policy: str) ->
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
-        raise Problem(
-            "No CUDA device can be reached: there is none, or mpnanny-sandbox keeps it away.",
-            "Leave out `device`: the CPU stands in. On a GPU: mpnanny.auto_diff(model, sample).",
-        )
+        raise no_cuda("mpnanny.auto_diff(model, sample)")
     with contextlib.ExitStack() as stack:
         if device == "cpu" and not torch.cuda.is_available():
             stack.enter_context(CudaOnCpu())

@@ -12,7 +12,7 @@ from ..programs.compiled import running_eagerly
 from ..programs.cuda_on_cpu import CudaOnCpu
 from ..programs.eight_bit import GRANULARITIES
 from ..programs.policy import full_precision
-from ..programs.problem import Problem, fails_in_full_precision
+from ..programs.problem import Problem, fails_in_full_precision, no_cuda
 from ..programs.program import Options, Program
 from ..programs.specification import make_inputs, values_of
 from ..programs.target import Target, find_target, load_callable
@@ -51,12 +51,12 @@ def choose_precision(
     """Which layers of `model` (an nn.Module) may run in FP16, BF16, TF32 or FP8 on `device`.
 
     `sample` is a tensor, a tuple (positional arguments) or a dict (keyword arguments). `device`: a
-    name of `known_devices()`, by default this machine. `goal`: balanced, safest, fastest, smallest.
-    `ways`: only these of fp32, tf32, bf16-autocast, fp16-autocast, bf16-weights, fp8-linear.
-    `loss` is called with the result. `try_steps`: train so many steps in FP32, in FP32 with another
-    seed and with the plan, on `batches(step)` or `batches()` (by default on `sample` again and
-    again). `tolerance`: relative error that a plan may have in any case; `seconds`: that each way
-    may take.
+    name of `known_devices()`, `cuda` for this machine's GPU, by default this machine. `goal`:
+    balanced, safest, fastest, smallest. `ways`: only these of fp32, tf32, bf16-autocast,
+    fp16-autocast, bf16-weights, fp8-linear. `loss` is called with the result. `try_steps`: train so
+    many steps in FP32, in FP32 with another seed and with the plan, on `batches(step)` or
+    `batches()` (by default on `sample` again and again). `tolerance`: relative error that a plan
+    may have in any case; `seconds`: that each way may take.
     The model is copied. Returns the dict that the tool `choose_precision` returns; raises Problem.
     """
     first = next(model.parameters(), None) if isinstance(model, torch.nn.Module) else None
@@ -124,7 +124,9 @@ def _part_of(say: Say, at: int, ways: int) -> Say:
 
 
 def _device(words: str) -> Device:
-    return find_device(words) if words and words != "this" else this_machine()
+    if words == "cuda" and not torch.cuda.is_available():
+        raise no_cuda("mpnanny.choose_precision(model, sample)")
+    return find_device(words) if words and words not in ("this", "cuda") else this_machine()
 
 
 def _choose(

@@ -6,6 +6,8 @@ import linecache
 import os
 from typing import Any
 
+import torch
+
 from ..operators.places import is_users
 
 
@@ -17,6 +19,23 @@ class Problem(Exception):
         self.message = message
         self.advice = advice
         self.kind = kind
+
+
+def no_cuda(in_python: str) -> Problem:
+    """Of `device` "cuda" where torch reaches none. `in_python`: the call that measures outside of
+    the sandbox.
+    """
+    try:
+        torch.cuda.init()
+        why = "torch finds none"
+    except (RuntimeError, AssertionError) as error:
+        why = str(error).partition("\n")[0]
+    return Problem(
+        f"No CUDA device can be reached: {why.rstrip('.')}.",
+        "Leave out `device`: the CPU stands in. If the machine has a GPU that this Python reaches "
+        f"outside of mpnanny-sandbox, call {in_python} there.",
+        "Unavailable",
+    )
 
 
 def users_line(error: BaseException, root: str) -> tuple[str, str]:
