@@ -218,6 +218,12 @@ class Launches:
             )
         return slots if launched else None
 
+    def _on(self, stream: int) -> contextlib.AbstractContextManager[Any]:
+        """What torch does goes to that stream."""
+        if self._device.type != "cuda" or stream == self._stream():
+            return contextlib.nullcontext()
+        return torch.cuda.stream(torch.cuda.ExternalStream(stream, device=self._device))
+
     def _stream(self) -> int:
         if self._device.type != "cuda":
             return 0
@@ -227,7 +233,8 @@ class Launches:
         found = self._scratch.get(stream)
         if found is None or found.numel() < size:
             # The old one goes back to torch's allocator, which hands it out on this stream again.
-            found = torch.zeros(_SPARE * size, dtype=torch.uint8, device=self._device)
+            with self._on(stream):
+                found = torch.zeros(_SPARE * size, dtype=torch.uint8, device=self._device)
             self._scratch[stream] = found
         return found
 

@@ -20,7 +20,8 @@ class Slots:
         self.kernel = kernel
         self.rows = rows
         self.used = 0
-        self.device = torch.zeros((rows, words), dtype=torch.int64, device=device)
+        # Nothing is written into it before the kernel does, on whatever stream.
+        self.device = torch.empty((rows, words), dtype=torch.int64, device=device)
         pinned = device.type == "cuda"  # so that the copy waits for nothing
         self.host = torch.empty((rows, words), dtype=torch.int64, pin_memory=pinned)
 
