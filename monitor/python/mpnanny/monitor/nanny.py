@@ -69,8 +69,10 @@ class MixedPrecisionNanny:
     are run a second time in FP64, to measure where precision is lost (docs/shadow.md): "auto",
     "every=N", "steps=A-B" or "off"; beside it "layers=GLOB,…" follows only what runs inside of
     these modules, and "eager" runs the shadow steps of what torch.compile has made eagerly, whose
-    bits are not those of compiled steps: "every=200 layers=encoder.*,head eager". Wrong arguments
-    raise here; later nothing does.
+    bits are not those of compiled steps: "every=200 layers=encoder.*,head eager". `compiled`:
+    "watch" also watches, in sampled steps, the modules that torch.compile runs. It keeps values
+    that the compiler would have fused away, so the bits may differ from those of the same compiled
+    training without it; "off" leaves them alone. Wrong arguments raise here; later nothing does.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class MixedPrecisionNanny:
         alert_window: int | None = None,
         arguments: bool = False,
         shadow: str = "auto",
+        compiled: str = "off",
     ) -> None:
         if not isinstance(model, nn.Module):
             raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
@@ -116,6 +119,7 @@ class MixedPrecisionNanny:
             alert_window=alert_window,
             arguments=arguments,
             shadow=shadow,
+            compiled=compiled,
         )
         self._session: Session | None = None  # where nothing is watched
         self._model: nn.Module | None = model
