@@ -7,6 +7,7 @@ the caller does what it did without them.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Iterable, Sequence
@@ -90,6 +91,11 @@ class DeviceKernels:
         return True
 
 
+@functools.cache
+def kernels_of_process() -> DeviceKernels:
+    return DeviceKernels()
+
+
 class Launches:
     """On one device, from one thread at a time."""
 
@@ -152,13 +158,13 @@ def _row(
     alike = len(tensors) == 1 or len({(each.shape, each.stride()) for each in tensors}) == 1
     for each in tensors:
         # Tensors of one dense layout pair up as their memory lies.
-        plain = each if alike and _is_dense(each) else each.contiguous()
+        plain = each if alike and is_dense(each) else each.contiguous()
         kept.append(plain)
         cells += (plain.data_ptr(), _DTYPES.get(plain.dtype, 0))
     return tuple(cells)
 
 
-def _is_dense(tensor: torch.Tensor) -> bool:
+def is_dense(tensor: torch.Tensor) -> bool:
     """Whether its elements fill their memory, each once."""
     if tensor.is_contiguous():
         return True

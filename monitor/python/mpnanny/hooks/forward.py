@@ -22,7 +22,8 @@ from ..steps.life import Steps
 from ..steps.reading import graph_task_id
 from ..steps.state import RunState
 from ..steps.thread import FORWARD
-from .graphs import Graphs, trace
+from .graph_operators import trace
+from .graphs import Graphs
 
 # As the core counts them, so that a gradient has the slot of its output.
 SLOTS_PER_CALL = 256
@@ -151,9 +152,12 @@ class _ForwardInGraph(_Forward):
     def __init__(self, module: nn.Module, graphs: Graphs, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._module = module
+        self._graphs = graphs
+        self._graph_step = -1
+        self._graph_calls = 0  # within that step
         # Of each output those calls whose gradients have not come; the last call's come first.
         self._underived: dict[int, list[int]] = {}
-        self._in_graph = graphs.add(module, self._gradients, self.ran, self.derived)
+        self._in_graph = graphs.add(self._layer, module, self._gradients, self.ran, self.derived)
 
     def __call__(self, module: nn.Module, args: Any, kwargs: Any, output: Any = _NOT_GIVEN) -> Any:
         if is_compiling():
@@ -166,24 +170,40 @@ class _ForwardInGraph(_Forward):
             return
         self._hooks.graph_runs(self._module)
         step = state.open
-        if step is None or (not state.sampling and get_ident() == self._thread.ident):
+        if step is None:
             return
-        super().__call__(self._module, tuple(inputs), {}, outputs)
-        if self._step != step.number or self._calls > SAMPLED_CALLS:
+        here = get_ident() == self._thread.ident
+        if here and not state.sampling:
             return
-        if self._calls == 1:
+        if here and state.on_device:
+            self._graphs.ran_on_device(self._layer, self._module, inputs, outputs)
+        else:
+            seen = self._graphs.seen
+            given, made = tuple(map(seen, inputs)), list(map(seen, outputs))
+            super().__call__(self._module, given, {}, made)
+        self._count(step.number, len(outputs))
+
+    def _count(self, step: int, outputs: int) -> None:
+        if self._graph_step != step:
+            self._graph_step, self._graph_calls = step, 0
             self._underived.clear()
-        for index in range(len(outputs)):
-            self._underived.setdefault(index, []).append(self._calls - 1)
+        if self._graph_calls < SAMPLED_CALLS:
+            for index in range(outputs):
+                self._underived.setdefault(index, []).append(self._graph_calls)
+        self._graph_calls += 1
 
     def derived(self, index: int, gradient: torch.Tensor) -> None:
         state = self._state
-        if not state.sampling or self._step != state.number:
+        if not state.sampling or self._graph_step != state.number:
             return
         calls = self._underived.get(index)
-        if calls:
-            slot = calls.pop() * SLOTS_PER_CALL + index
+        if not calls:
+            return
+        slot = calls.pop() * SLOTS_PER_CALL + index
+        if not state.on_device:
             _Gradient(state, self._hooks.trouble, self._layer, slot)(gradient)
+        elif state.recording and state.thread.is_here():
+            self._graphs.derived_on_device(self._layer, slot, gradient)
 
 
 class _Gradient(_Hook):

@@ -1,78 +1,104 @@
-"""Modules inside of what torch.compile makes: operators of ours that stand in its graphs.
+"""The modules of one run that torch.compile runs: what is done when the operators in its graphs
+(graph_operators.py) tell of them.
 
-Dynamo traces a module's forward hook with the module. trace() is what it finds there: it puts
-`mpnanny::watch(table!, row, inputs, outputs)` behind the module and, through an autograd function
-that passes its tensor on, `mpnanny::watch_gradient(row, gradient, output)` into the backward graph.
-When the graph runs both are calls of Python, which leave at once unless the step is sampled, and
-then do what the hook of a module does that is not compiled (forward.py).
-
-What keeps them there: the table is written as far as a compiler knows, so no watch() is dropped,
-moved across another or run again by a checkpoint; and the numbers that each watch_gradient()
-answers add up to the gradient of another tensor of ours. Nothing is read of either.
-
-Which layer it is the memory of `row` tells, one of the graph's inputs: layers of the same code
-share a graph as they do without us, and nothing is compiled again from step to step.
+On the CPU that is what a module's hook does that is not compiled (forward.py), and on a device what
+device_table.py measures. Between samples it is nothing.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
-from ..base.notes import Notes
-from ..operators.modes import compiles
+from .. import _core
+from ..base import later
+from ..base.device_kernels import kernels_of_process
+from ..base.later import Later, Parcel
+from ..operators.modes import compiles, own_work
+from ..steps.context import RunContext
+from ..steps.figures import readable
+from ..steps.late_steps import DeviceSteps
 from ..steps.listeners import StepListener
-from ..steps.step import OpenStep
+from ..steps.step import Figure, OpenStep
+from .device_table import DeviceTable, Place, Sent
+from .graph_operators import InGraph, Marks, define, forget, row_on, table_on
 
 Forward = Callable[[list[torch.Tensor], list[torch.Tensor]], None]
 Gradient = Callable[[int, torch.Tensor], None]
 
-_TENSORS = 16  # of one call, as the core looks for them
-_PLAIN = (torch.Tensor, nn.Parameter)
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
 
-_library: Any = None  # of the process, once it is needed
-_defining = threading.Lock()
-_rows: dict[int, _Heard] = {}  # of the runs that are recording, by the row's address
+_KEPT = 16  # tensors that are known again
+
+DEVICES = ("cpu", "cuda")  # that the operators are made for
+
+_closed: list[DeviceTable] = []  # of runs that are over: CUDA graphs hold their memory
 
 
-def unusable() -> str:
-    """Why nothing in compiled graphs can be watched in this process, in words; "" if it can."""
-    if not hasattr(torch.library, "register_fake"):  # since torch 2.4
-        return f"torch {torch.__version__} is too old for it, it needs 2.4"
-    return ""
+class _Layer:
+    """On one device. `forward(inputs, outputs)`, `gradient(output's number, gradient)`: take what a
+    graph runs, but not what it runs while a CUDA graph is made of it.
+    """
+
+    def __init__(
+        self, graphs: Graphs, number: int, module: nn.Module, forward: Forward, gradient: Gradient
+    ) -> None:
+        self._graphs = graphs
+        self._number = number
+        self._module = module
+        self._forward = forward
+        self._gradient = gradient
+
+    def ran(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
+        graphs = self._graphs
+        try:
+            if graphs.is_capturing(outputs[0].device):
+                graphs.ran_on_device(self._number, self._module, inputs, outputs)
+                return
+            with torch.enable_grad():  # off while a graph runs, and it is a training
+                self._forward(inputs, outputs)
+        except Exception as error:
+            graphs.trouble("a compiled module", error)
+
+    def derived(self, output: int, gradient: torch.Tensor) -> None:
+        graphs = self._graphs
+        try:
+            if graphs.is_capturing(gradient.device):
+                graphs.derived_on_device(self._number, output, gradient)
+            else:
+                self._gradient(output, gradient)
+        except Exception as error:
+            graphs.trouble("a gradient in a compiled module", error)
+
+
+class _Factor:
+    """What a gradient is multiplied by, on its way from a device where it comes from there."""
+
+    def __init__(self, value: Figure) -> None:
+        self._known = None if isinstance(value, Later) else value
+        self._parcel = Parcel(value.tensor) if isinstance(value, Later) else None
+
+    def value(self) -> Any:
+        """Once the step has arrived."""
+        return self._known if self._parcel is None else self._parcel.value.item()
 
 
 @dataclass
-class Marks:
-    """What a layer's operators are given. Of one device."""
+class _Captured:
+    """What a CUDA graph measures: a call, or, of an output with that number, the gradient."""
 
-    table: torch.Tensor
-    ends: torch.Tensor  # where the gradients' answers go
-    row: torch.Tensor  # of the layer alone
-
-
-@dataclass
-class InGraph:
-    """A layer, as it is traced. `gradients`: those of its outputs, too."""
-
-    gradients: bool
-    marks: dict[torch.device, Marks]
-
-
-@dataclass
-class _Heard:
-    """Who hears of a layer. `forward(inputs, outputs)`, `gradient(output's number, gradient)`."""
-
-    graphs: Graphs
-    forward: Forward
-    gradient: Gradient
+    layer: int
+    table: DeviceTable
+    inputs: list[Place]
+    outputs: list[Place]
+    own: list[Place]
+    gradient: int | None = None
 
 
 class Graphs(StepListener):
@@ -80,224 +106,201 @@ class Graphs(StepListener):
 
     name = "operators in compiled graphs"
 
-    def __init__(self, notes: Notes) -> None:
-        _define()
-        self.trouble = notes.trouble
-        self._note = notes.note
+    def __init__(self, run: RunContext, device: DeviceSteps, trace_interval: int) -> None:
+        define()
+        self.trouble = run.notes.trouble
+        self._notes = run.notes
+        self._core = run.core
+        self._state = run.state
+        self._device = device
+        self._interval = trace_interval
         self._shared: dict[torch.device, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._kept: list[torch.Tensor] = []  # rows: their addresses must not be another's
+        self._rows: list[torch.Tensor] = []
+        self._tables: dict[torch.device, DeviceTable] = {}
+        self._captured: list[_Captured] = []
+        self._sampled = False
+        self._seen: dict[tuple[Any, ...], torch.Tensor] = {}  # of the step
 
     def add(
-        self, module: nn.Module, gradients: bool, forward: Forward, gradient: Gradient
+        self,
+        layer: int,
+        module: nn.Module,
+        gradients: bool,
+        forward: Forward,
+        gradient: Gradient,
     ) -> InGraph:
         """`forward` and `gradient` are called when `module` has run in a graph."""
-        heard = _Heard(self, forward, gradient)
         tensors = itertools.chain(module.parameters(), module.buffers())
         devices = {torch.device("cpu"), *(each.device for each in tensors), *self._shared}
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             devices.add(torch.device("cuda", torch.cuda.current_device()))
-        marks = {
-            device: self._mark(device, heard)
-            for device in devices
-            if device.type in ("cpu", "cuda")
-        }
+        heard = _Layer(self, layer, module, forward, gradient)
+        marks = {device: self._mark(device, heard) for device in devices if device.type in DEVICES}
         return InGraph(gradients, marks)
 
-    def _mark(self, device: torch.device, heard: _Heard) -> Marks:
+    def _mark(self, device: torch.device, heard: _Layer) -> Marks:
         if device not in self._shared:
-            table = _static(torch.zeros(1, dtype=torch.int32, device=device))
-            self._shared[device] = table, _static(torch.zeros((), device=device).requires_grad_())
-        row = _static(torch.zeros(1, dtype=torch.int32, device=device))
-        self._kept.append(row)
-        _rows[row.data_ptr()] = heard
+            self._shared[device] = table_on(device)
+            if device.type in later.DEVICES - later.HOST:
+                self._tables[device] = DeviceTable(device, kernels_of_process(), self._notes)
+        row = row_on(device, heard)
+        self._rows.append(row)
         return Marks(*self._shared[device], row)
 
     def watch_begins(self) -> None:
         """Graphs that were made without hooks are not made anew for hooks that come later."""
-        self._note(
+        self._notes.note(
             "compiled modules are watched: values are kept that torch.compile would have fused"
             " away, so the bits may differ from those of the same training without it"
         )
         if not compiles():
             return
-        forget = getattr(torch._dynamo, "reset_code_caches", None)
-        if forget is None:
-            self._note("modules that were compiled before are not watched, as this torch is old")
+        reset: Any = getattr(torch._dynamo, "reset_code_caches", None)
+        if reset is None:
+            self._notes.note("what was compiled before is not watched: this torch is too old")
             return
-        forget()
-        self._note("what was compiled before is compiled again, so that its modules are watched")
+        reset()
+        self._notes.note(
+            "what was compiled before is compiled again, so that its modules are watched"
+        )
+
+    def run_ends(self) -> None:
+        forget(self._rows)
+        for table in self._tables.values():
+            table.open(False)
+            if table.has_captured():
+                _closed.append(table)
+
+    def forked(self) -> None:
+        forget(self._rows)
+
+    def seen(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The one that was met in this step in the same memory with the same values, or `tensor`:
+        what one module gives and the next one takes is one tensor. Of the CPU.
+        """
+        with torch.no_grad(), own_work():
+            bits = tensor.view(_INTEGERS[tensor.element_size()]).sum(dtype=torch.int64).item()
+        key = (tensor.data_ptr(), bits, tensor.shape, tensor.stride(), tensor.dtype)
+        found = self._seen.pop(key, tensor)
+        self._seen[key] = found  # the newest one last
+        if len(self._seen) > _KEPT:
+            del self._seen[next(iter(self._seen))]
+        return found
+
+    # --- steps on a device ---
+
+    def step_begins(self, step: OpenStep) -> None:
+        self._sampled = self._state.sampling
+        for table in self._tables.values():
+            table.open(self._sampled)  # as was expected, if its forward pass has run
+        if self._state.on_device and self._sampled:
+            self._device.also(partial(self._tell_captured, self._sent(), None))
+
+    def step_ends(self, step: OpenStep) -> None:
+        """Without blocks a CUDA graph's forward pass comes before its step begins."""
+        number = step.number + 1
+        soon = number % self._interval == 0 or _core.dense(self._core)
+        for table in self._tables.values():
+            if self._sampled:
+                table.send()
+            table.open(soon)
+        self._sampled = False
+        self._seen.clear()
+
+    def is_capturing(self, device: torch.device) -> bool:
+        """Whether a CUDA graph is made of what runs there now."""
+        table = self._tables.get(device)
+        if table is None:
+            return False
+        if table.is_capturing():
+            return True
+        table.prepare()
+        return False
+
+    def ran_on_device(
+        self,
+        layer: int,
+        module: nn.Module,
+        inputs: list[torch.Tensor],
+        outputs: list[torch.Tensor],
+    ) -> None:
+        """In a sampled step, or while a CUDA graph is made."""
+        table = self._tables.get(outputs[0].device)
+        if table is None:
+            return
+        places = [table.read(each) for each in (inputs, outputs, _own(module))]
+        if table.is_capturing():
+            self._captured.append(_Captured(layer, table, *places))
+        else:
+            self._device.also(partial(_tell, layer, *places, table.sent))
+
+    def derived_on_device(self, layer: int, slot: int, gradient: torch.Tensor) -> None:
+        """`slot`: also of the call; while a CUDA graph is made the number of the output."""
+        table = self._tables.get(gradient.device)
+        if table is None:
+            return
+        places = table.read([gradient])
+        if not places:
+            return
+        if table.is_capturing():
+            self._captured.append(_Captured(layer, table, [], places, [], slot))
+            return
+        factor = _Factor(self._state.inverse_scale())
+        self._device.also(partial(_tell_gradient, layer, slot, places[0], table.sent, factor))
+
+    def _sent(self) -> dict[torch.device, Sent]:
+        return {device: table.sent for device, table in self._tables.items()}
+
+    def _tell_captured(
+        self, sent: dict[torch.device, Sent], factor: _Factor | None, core: Any
+    ) -> None:
+        """Calls; with a factor, gradients."""
+        for each in self._captured:
+            own = sent[each.table.device]
+            if each.gradient is None:
+                if factor is None:
+                    _tell(each.layer, each.inputs, each.outputs, each.own, own, core)
+            elif factor is not None:
+                _tell_gradient(each.layer, each.gradient, each.outputs[0], own, factor, core)
 
     def backward_ended(self, step: OpenStep) -> None:
+        if self._state.on_device and self._sampled and self._captured:
+            factor = _Factor(self._state.inverse_scale())
+            self._device.also(partial(self._tell_captured, self._sent(), factor))
         for _, ends in self._shared.values():
             ends.grad = None  # it may lie in a CUDA graph's memory
 
-    def run_ends(self) -> None:
-        """What still stands in graphs does nothing any more."""
-        for row in self._kept:
-            _rows.pop(row.data_ptr(), None)
 
-    def forked(self) -> None:
-        self.run_ends()
+def _own(module: nn.Module) -> list[torch.Tensor]:
+    """A leaf's parameters."""
+    held = () if next(module.children(), None) is not None else module._parameters.values()
+    return [tensor for each in held if (tensor := readable(each)) is not None]
 
 
-def _static(tensor: torch.Tensor) -> torch.Tensor:
-    """Stays where it is: CUDA graphs neither copy it nor refuse to write it."""
-    torch._dynamo.mark_static_address(tensor)
-    return tensor
+def _readings(places: list[Place], sent: Sent) -> list[Any]:
+    return [found for each in places if (found := each.reading(sent)) is not None]
 
 
-# --- the operators ---
-
-
-def _watch(
-    _table: torch.Tensor,
-    row: torch.Tensor,
-    inputs: list[torch.Tensor],
-    outputs: list[torch.Tensor],
+def _tell(
+    layer: int,
+    inputs: list[Place],
+    outputs: list[Place],
+    own: list[Place],
+    sent: Sent,
+    core: Any,
 ) -> None:
-    heard = _rows.get(row.data_ptr())
-    if heard is None:
+    """The core hears of a call as of one that was not compiled."""
+    made = _readings(outputs, sent)
+    if not made:  # of a CUDA graph that did not run
         return
-    try:
-        # Other objects: a graph writes into its buffers without a word to torch.
-        with torch.enable_grad():  # off while a graph runs, and it is a training
-            heard.forward([each.detach() for each in inputs], [each.detach() for each in outputs])
-    except Exception as error:
-        heard.graphs.trouble("a compiled module", error)
+    given = _readings(inputs, sent)
+    if core.observe(layer, given, made):
+        core.explain(layer, given, made, _readings(own, sent))
 
 
-def _watch_gradient(row: torch.Tensor, gradient: torch.Tensor, output: int) -> torch.Tensor:
-    heard = _rows.get(row.data_ptr())
-    if heard is not None:
-        try:
-            heard.gradient(output, gradient.detach())
-        except Exception as error:
-            heard.graphs.trouble("a gradient in a compiled module", error)
-    return _answer(row, gradient)
-
-
-def _answer(_row: torch.Tensor, gradient: torch.Tensor, *_: Any) -> torch.Tensor:
-    return gradient.new_zeros((), dtype=torch.float32)
-
-
-def _define() -> None:
-    global _library, _can_be_watched
-    with _defining:
-        if _library is not None:
-            return
-        import torch._dynamo
-
-        library = torch.library.Library("mpnanny", "FRAGMENT")
-        library.define(
-            "watch(Tensor(a!) table, Tensor row, Tensor[] inputs, Tensor[] outputs) -> ()"
-        )
-        library.define("watch_gradient(Tensor row, Tensor gradient, int output) -> Tensor")
-        for device in ("CPU", "CUDA"):
-            library.impl("watch", _watch, device)
-            library.impl("watch_gradient", _watch_gradient, device)
-        library.impl("watch", lambda *_: None, "Meta")
-        library.impl("watch_gradient", _answer, "Meta")
-        _can_be_watched = torch.compiler.assume_constant_result(_can_be_watched)
-        _library = library
-
-
-class _PassOn(torch.autograd.Function):
-    """Its tensor as it is. A copy, which compilers leave out: what is a view here could not be
-    written in place.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, value: torch.Tensor, _ends: torch.Tensor, row: torch.Tensor, output: int
-    ) -> torch.Tensor:
-        ctx.save_for_backward(row)
-        ctx.output = output
-        return value.clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
-        (row,) = ctx.saved_tensors
-        answer = torch.ops.mpnanny.watch_gradient.default(row, gradient, ctx.output)
-        return gradient, answer, None, None
-
-
-# --- while Dynamo traces ---
-
-
-def _can_be_watched() -> bool:
-    """Runs while Dynamo traces, and is a constant of the graph."""
-    from torch._dynamo.symbolic_convert import InstructionTranslator
-
-    translator = InstructionTranslator.current_tx().output.root_tx
-    if translator is None or translator.export:
-        return False
-    if torch._C._functorch.maybe_current_level() is not None:
-        return False  # its tensors are wrapped, and no rule tells how
-    # torch.compile(model) runs hooks of `model` itself outside of its graph and then compiles them:
-    # that would be a graph of its own.
-    return os.path.dirname(translator.f_code.co_filename) != os.path.dirname(__file__)
-
-
-def trace(here: InGraph, args: Any, kwargs: Any, output: Any) -> Any:
-    """What Dynamo traces in place of a module's hook: a new output, None for the one there is."""
-    if not torch.is_grad_enabled() or not _can_be_watched():
-        return None
-    outputs = _plain([output])
-    marks = here.marks.get(outputs[0].device) if outputs else None
-    if marks is None:
-        return None
-    inputs = _plain([*args, *_masks_last(kwargs)])
-    torch.ops.mpnanny.watch.default(
-        marks.table,
-        marks.row,
-        [each.detach() for each in inputs],
-        [each.detach() for each in outputs],
-    )
-    if not here.gradients:
-        return None
-    if type(output) is torch.Tensor:
-        return _pass_on(marks, inputs, output, 0)
-    if type(output) is tuple:
-        return tuple(
-            [_pass_on(marks, inputs, each, n) for n, each in enumerate(output[:8])]
-            + list(output[8:])
-        )
-    return None
-
-
-def _pass_on(marks: Marks, inputs: list[torch.Tensor], value: Any, output: int) -> Any:
-    """Not what shares memory with an input: written in place it must reach that."""
-    if type(value) is not torch.Tensor or not value.requires_grad:
-        return value
-    if not value.is_floating_point() or value.layout is not torch.strided:
-        return value
-    base = value if value._base is None else value._base
-    for each in inputs:
-        if base is (each if each._base is None else each._base):
-            return value
-    return _PassOn.apply(value, marks.ends, marks.row, output)  # type: ignore[no-untyped-call]
-
-
-def _masks_last(kwargs: dict[str, Any]) -> list[Any]:
-    """As the hook of a module that is not compiled does."""
-    masks = [value for name, value in kwargs.items() if "mask" in name]
-    return [value for name, value in kwargs.items() if "mask" not in name] + masks
-
-
-def _plain(values: Iterable[Any]) -> list[torch.Tensor]:
-    """The tensors of floating point that can be read, two levels deep at most; on one device."""
-    found: list[torch.Tensor] = []
-    for value in values:
-        if isinstance(value, dict):
-            value = list(value.values())
-        for each in value if isinstance(value, (tuple, list)) else (value,):
-            for tensor in each if isinstance(each, (tuple, list)) else (each,):
-                if (
-                    type(tensor) in _PLAIN
-                    and tensor.is_floating_point()
-                    and tensor.layout is torch.strided
-                    and (not found or tensor.device == found[0].device)
-                    and len(found) < _TENSORS
-                ):
-                    found.append(tensor)
-    return found
+def _tell_gradient(
+    layer: int, slot: int, place: Place, sent: Sent, factor: _Factor, core: Any
+) -> None:
+    reading = place.reading(sent)
+    if reading is not None:
+        core.activation_gradient(layer, slot, factor.value(), reading)

@@ -41,8 +41,8 @@ class Options:
     warmup_steps: int
     alert_window: int | None
     arguments: bool
-    shadow: str
     compiled: str
+    shadow: str
     selectors: list[Selector] | None = field(init=False)
     folder: str | None = field(init=False)
     kind_bits: int = field(init=False)

@@ -33,7 +33,8 @@ from ..base.notes import Notes, harmless
 from ..base.record import Record
 from ..hooks import leaving, taps
 from ..hooks.forward import ForwardHooks
-from ..hooks.graphs import Graphs, unusable
+from ..hooks.graph_operators import unusable
+from ..hooks.graphs import Graphs
 from ..model.kinds import watches
 from ..model.names import LayerNames
 from ..model.optimizers import Optimizers
@@ -177,7 +178,8 @@ class Session:
             self._cannot_record,
         )
         gradients = watches(kinds, "activation_gradient")
-        graphs = self._watch_graphs() if options.compiled == "watch" else None
+        watch = options.compiled == "watch"
+        graphs = self._watch_graphs(options.trace_interval) if watch else None
         self._hooks = ForwardHooks(run, self.steps, self._device, gradients, graphs)
         states = OptimizerStates(state, kinds, core.event, shadow.is_kept)
         self.calls = TorchCalls(run, loop, self.steps, states, self._hooks)
@@ -185,12 +187,12 @@ class Session:
             model, names, self.optimizers, unmoved, self._hooks.install, self._not_watched
         )
 
-    def _watch_graphs(self) -> Graphs | None:
+    def _watch_graphs(self, trace_interval: int) -> Graphs | None:
         why = unusable()
         if why:
             self.notes.note(f"compiled modules are not watched: {why}")
             return None
-        graphs = Graphs(self.notes)
+        graphs = Graphs(self._run, self._device, trace_interval)
         self.events.add(graphs)
         return graphs
 
