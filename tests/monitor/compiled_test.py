@@ -13,7 +13,9 @@ import torch
 from conftest import PACKAGE, Mlp, cross_entropy
 from mpnanny import MixedPrecisionNanny
 from mpnanny.base.device_kernels import DeviceKernels
-from mpnanny.hooks import device_table, graphs
+from mpnanny.hooks import device_table, graph_operators, graphs
+from mpnanny.monitor import session
+from mpnanny.operators.modes import compiles
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -386,13 +388,55 @@ def test_a_model_with_such_hooks_is_copied_and_saved(db, tmp_path):
     nanny.close()
 
 
-def test_a_wrong_word_raises_and_an_old_torch_is_told(db, monkeypatch):
+def test_a_wrong_word_raises(db):
     with pytest.raises(ValueError, match="compiled 'on' is not one of off, watch"):
         MixedPrecisionNanny(Net(), db=db, compiled="on")
+
+
+def too_old(monkeypatch) -> None:
     monkeypatch.delattr(torch.library, "register_fake")
-    old = Course(db, whole(backend="aot_eager"), {"compiled": "watch"})
-    assert any("not watched" in note and "it needs 2.4" in note for note in old.notes)
-    assert old.is_same(Course(db, whole(backend="aot_eager")))
+
+
+def untraceable(monkeypatch) -> None:
+    def hook(*_: Any) -> None:
+        torch._dynamo.graph_break()
+
+    monkeypatch.setattr(graph_operators, "trace", hook)
+
+
+def left_out(monkeypatch) -> None:
+    monkeypatch.setattr(graph_operators, "trace", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("torch_is", "note"),
+    [
+        (too_old, "too old for it, it needs 2.4"),
+        (untraceable, "cannot trace it (Unsupported)"),
+        (left_out, "leaves out a gradient and an output"),
+    ],
+)
+def test_a_torch_that_cannot_do_it_is_told_and_the_training_left_alone(
+    torch_is, note, db, monkeypatch
+):
+    plain = Course(db, whole(backend="aot_eager"))
+    monkeypatch.setattr(graph_operators, "unusable", graph_operators.unusable.__wrapped__)
+    monkeypatch.setattr(session, "unusable", graph_operators.unusable)
+    torch_is(monkeypatch)
+    watched = Course(db, whole(backend="aot_eager"), {"compiled": "watch"})
+    assert any("not watched" in each and note in each for each in watched.notes)
+    assert watched.is_same(plain) and watched.graphs == plain.graphs
+
+
+def test_trying_it_is_no_use_of_the_compiler(db, database):
+    """And draws no random numbers."""
+    graph_operators.unusable.cache_clear()
+    model, state = Net(), torch.get_rng_state()
+    nanny = MixedPrecisionNanny(model, db=db, quiet=True, compiled="watch")
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not compiles()
+    assert not any("compiled again" in note for note in nanny.summary()["notes"])
+    nanny.close()
 
 
 # --- on a device: tensors of the CPU, taken for a device's ---

@@ -15,9 +15,11 @@ share a graph as they do without us, and nothing is compiled again from step to 
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -56,13 +58,6 @@ class InGraph:
 
     gradients: bool
     marks: dict[torch.device, Marks]
-
-
-def unusable() -> str:
-    """Why nothing in compiled graphs can be watched in this process, in words; "" if it can."""
-    if not hasattr(torch.library, "register_fake"):  # since torch 2.4
-        return f"torch {torch.__version__} is too old for it, it needs 2.4"
-    return ""
 
 
 def table_on(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -243,3 +238,71 @@ def _plain(values: Iterable[Any]) -> list[torch.Tensor]:
                 ):
                     found.append(tensor)
     return found
+
+
+# --- whether this torch can do it ---
+
+
+class _Hook:
+    """As the monitor's own; keeps what it hears."""
+
+    def __init__(self) -> None:
+        device = torch.device("cpu")
+        self.heard: set[str] = set()
+        self.row = row_on(device, self)
+        self._in_graph = InGraph(True, {device: Marks(*table_on(device), self.row)})
+
+    def __call__(self, _module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
+        return trace(self._in_graph, args, kwargs, output)
+
+    def ran(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
+        self.heard.add("an output")
+
+    def derived(self, output: int, gradient: torch.Tensor) -> None:
+        self.heard.add("a gradient")
+
+
+class _Double(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+
+@contextlib.contextmanager
+def _uncounted() -> Iterator[None]:
+    """What is compiled meanwhile is none of the program's: it did not use torch.compile by that."""
+    counters: Any = torch._dynamo.utils.counters
+    backends: Any = getattr(torch._dynamo.eval_frame, "cached_backends", {})
+    before = {name: dict(each) for name, each in counters.items()}
+    known = dict(backends)
+    try:
+        yield
+    finally:
+        counters.clear()
+        for name, each in before.items():
+            counters[name].update(each)
+        backends.clear()
+        backends.update(known)
+
+
+@functools.cache
+def unusable() -> str:
+    """Why nothing in compiled graphs can be watched in this process, in words; "" if it can. Tries
+    it once: what Dynamo cannot trace would end the training with an error.
+    """
+    if not hasattr(torch.library, "register_fake"):  # since torch 2.4
+        return f"torch {torch.__version__} is too old for it, it needs 2.4"
+    define()
+    hook, tried = _Hook(), nn.Sequential(_Double())
+    tried[0].register_forward_hook(hook, with_kwargs=True)
+    try:
+        with torch.enable_grad(), _uncounted():
+            compiled: Any = torch._dynamo.optimize("aot_eager", nopython=True)(tried)
+            compiled(nn.Parameter(torch.ones(1))).sum().backward()
+    except Exception as error:
+        return f"torch {torch.__version__} cannot trace it ({type(error).__name__})"
+    finally:
+        forget([hook.row])
+    missing = {"an output", "a gradient"} - hook.heard
+    return (
+        f"torch {torch.__version__} leaves out {' and '.join(sorted(missing))}" if missing else ""
+    )
