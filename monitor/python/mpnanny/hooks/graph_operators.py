@@ -27,6 +27,7 @@ import torch
 from torch import nn
 from torch.compiler import is_dynamo_compiling
 
+_OLD = tuple(int(each) for each in torch.__version__.split(".")[:2]) < (2, 13)
 _TENSORS = 16  # of one call, as the core looks for them
 _PLAIN = (torch.Tensor, nn.Parameter)
 
@@ -96,14 +97,13 @@ def _watch(
 ) -> None:
     heard = _heard.get(row.data_ptr())
     if heard is not None:
-        # Other objects: a graph writes into its buffers without a word to torch.
-        heard.ran([each.detach() for each in inputs], [each.detach() for each in outputs])
+        heard.ran(inputs, outputs)
 
 
 def _watch_gradient(row: torch.Tensor, gradient: torch.Tensor, output: int) -> torch.Tensor:
     heard = _heard.get(row.data_ptr())
     if heard is not None:
-        heard.derived(output, gradient.detach())
+        heard.derived(output, gradient)
     return _answer(row, gradient)
 
 
@@ -168,6 +168,11 @@ def _can_be_watched() -> bool:
         # them: each would be a graph of its own.
         if os.path.dirname(translator.f_code.co_filename) == os.path.dirname(__file__):
             return False
+        parallel: Any = torch.nn.parallel.DistributedDataParallel
+        if _OLD and parallel._get_active_ddp_module() is not None:
+            return (
+                False  # DDP's optimizer refuses graphs that have parts, as autograd functions are
+            )
         level: Any = torch._C._functorch.maybe_current_level()
     except AttributeError:  # of another torch
         return False

@@ -57,6 +57,10 @@ class _Layer:
 
     def ran(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
         graphs = self._graphs
+        if graphs.leave_alone(False):
+            return
+        # Other objects: a graph writes into its buffers without a word to torch.
+        inputs, outputs = [each.detach() for each in inputs], [each.detach() for each in outputs]
         try:
             if graphs.is_capturing(outputs[0].device):
                 graphs.ran_on_device(self._number, self._module, inputs, outputs)
@@ -68,6 +72,9 @@ class _Layer:
 
     def derived(self, output: int, gradient: torch.Tensor) -> None:
         graphs = self._graphs
+        if graphs.leave_alone(True):
+            return
+        gradient = gradient.detach()
         try:
             if graphs.is_capturing(gradient.device):
                 graphs.derived_on_device(self._number, output, gradient)
@@ -206,6 +213,13 @@ class Graphs(StepListener):
             table.open(soon)
         self._sampled = False
         self._seen.clear()
+
+    def leave_alone(self, is_gradient: bool) -> bool:
+        """Whether nobody wants to know what runs now: mostly so, and asked by each operator."""
+        if self._state.sampling or self._tables:
+            return False
+        step = self._state.open  # without one, or after a backward pass, this may be the next one's
+        return is_gradient or (step is not None and not step.backwards)
 
     def is_capturing(self, device: torch.device) -> bool:
         """Whether a CUDA graph is made of what runs there now."""
