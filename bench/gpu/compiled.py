@@ -68,12 +68,13 @@ def _seen(setup: Setup, what: str, subject: Subject, how: dict[str, Any], eager:
     except Exception as error:
         first = str(error).partition("\n")[0]
         return Row(what, FAIL, f"training raised {type(error).__name__}: {first[:200]}")
-    # Gradients of what is written in place belong to the module before it.
-    alike = {name for name, module in subject.make().named_modules() if _writes_in_place(module)}
+    # An output that shares memory with an input has no gradient of its own: only modules without
+    # parameters make such ones.
+    held = {name.rpartition(".")[0] for name, _ in subject.make().named_parameters()}
     missing = [
         f"{name} {kind}"
         for name, kind, slot in eager
-        if (name, kind, slot) not in found and not (kind == 2 and name in alike)
+        if (name, kind, slot) not in found and (kind != 2 or name in held)
     ]
     apart = [
         name
@@ -86,10 +87,6 @@ def _seen(setup: Setup, what: str, subject: Subject, how: dict[str, Any], eager:
     told += f"; other values: {some(apart)}" if apart else ""
     told += "" if not missing else f"; notes: {some(notes)}"
     return Row(what, verdict(not missing and not apart and graphs == unwatched), told)
-
-
-def _writes_in_place(module: torch.nn.Module) -> bool:
-    return bool(getattr(module, "inplace", False))
 
 
 def _checkpointed(setup: Setup, name: str, subject: Subject) -> Row:
