@@ -3,8 +3,8 @@
 Usage: PYTHONPATH=build/release/python .venv/bin/python bench/monitor/host_time.py [--rounds 3]
 
 Needs no device: tensors of the CPU are taken for a device's, and launches go to the tests' stand-in
-for CUDA's driver, which counts them and runs nothing (scripts/build --tests). A model of 401 modules
-trains in turns unwatched, with an empty hook on each module (what torch itself takes for it),
+for CUDA's driver, which counts them and runs nothing (scripts/build --tests). A model of 401
+modules trains in turns unwatched, with an empty hook on each (what torch itself takes for it),
 and watched: by our kernels, by torch's operators, and as a CPU's. Each way of watching is a process
 of its own, in turns. Prints one JSON line a way and kind of step: microseconds of the training
 thread's processor time a module beyond the unwatched step, median over the rounds of the median

@@ -313,7 +313,8 @@ bool AddDeviceKernels(PyObject* module) {
          AddMade(module, "DEVICE_SLOT_BYTES", SlotSizes()) &&
          AddMade(module, "DEVICE_DTYPES", DTypeNumbers()) &&
          PyModule_AddFunctions(module, kDeviceFunctions) == 0 &&
-         PyModule_AddIntConstant(module, "DEVICE_RESTARTS", device::kRestarts) == 0;
+         PyModule_AddIntConstant(module, "DEVICE_RESTARTS", device::kRestarts) == 0 &&
+         PyModule_AddIntConstant(module, "DEVICE_GATED", device::kGated) == 0;
 }
 
 }  // namespace mpnanny

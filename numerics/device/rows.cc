@@ -22,6 +22,8 @@ std::string WrongWith(const Row& row, int tensors) {
     if (row.address[i] % static_cast<unsigned>(ElementBytes(DType{row.dtypes[i]})) != 0)
       return wrong("is not aligned to its elements");
   }
+  if ((row.options & kGated) != 0 && (row.address[1] == 0 || row.address[1] % 8 != 0))
+    return "has no gate, or one that is not aligned to 8 bytes";
   return "";
 }
 

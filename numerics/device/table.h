@@ -17,6 +17,7 @@ inline constexpr int kElements = 1 << 16;  // of a row that one block reads
 
 // Options of a row.
 inline constexpr unsigned int kRestarts = 1;  // mpn_compare_flushed puts its reference right
+inline constexpr unsigned int kGated = 2;     // mpn_figures leaves at once while *address[1] is 0
 
 // Tensors that belong together, of the same number of elements, each contiguous and aligned to its
 // elements: flags and figures read the first, `compare` the held values and the reference, `change`

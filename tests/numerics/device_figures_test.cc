@@ -265,6 +265,24 @@ TEST(DeviceFigures, SaysWhatARowLacks) {
   EXPECT_EQ(device::WrongWith(row, 1), "has no slot");
 }
 
+TEST(DeviceFigures, AClosedRowLeavesAtOnceAndItsNeighboursDoNot) {
+  const std::vector<float> values(100'000, 2.5F);
+  int64_t gate = 0;
+  std::vector<device::Row> rows;
+  for (int i = 0; i < 3; ++i) rows.push_back(RowOf({{values.data(), DType::kFloat32}}, 100'000));
+  rows[1].options = device::kGated;
+  EXPECT_EQ(device::WrongWith(rows[1], 1), "has no gate, or one that is not aligned to 8 bytes");
+  rows[1].address[1] = reinterpret_cast<uintptr_t>(&gate);
+  const auto closed = Figures(rows);
+  EXPECT_EQ(closed[0].elements, 100'000);
+  EXPECT_NE(closed[1].elements, 100'000);  // as the memory was
+  EXPECT_EQ(closed[2].elements, 100'000);
+  gate = 7;
+  const auto open = Figures(rows);
+  EXPECT_EQ(open[1].elements, 100'000);
+  EXPECT_EQ(open[1].max, 2.5);
+}
+
 TEST(DeviceFigures, ATableIsFullAtSixtyFourRowsOrTheBlocksOfALaunch) {
   device::Table table = {};
   for (int i = 0; i < 64; ++i) {

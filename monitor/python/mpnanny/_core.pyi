@@ -196,7 +196,9 @@ class DeviceKernels:
     ) -> int:
         """Launches on the current device and waits for nothing; returns how many tables it took (64
         rows each). A row: (elements, slot, options, address, dtype, address, dtype, …), of
-        contiguous memory, dtypes as DEVICE_DTYPES numbers them; options: 0 or DEVICE_RESTARTS.
+        contiguous memory, dtypes as DEVICE_DTYPES numbers them; options: 0, DEVICE_RESTARTS or
+        DEVICE_GATED, of `figures`: the second address is that of an int64, and while that is 0 the
+        row leaves at once.
         `slots`, `scratch`: addresses of device memory. ValueError: a row that cannot be read.
         RuntimeError: what the driver or NVRTC refused.
         """
@@ -246,6 +248,7 @@ class Gathered:
 DEVICE_SLOT_BYTES: dict[str, int]
 DEVICE_DTYPES: dict[str, int]
 DEVICE_RESTARTS: int
+DEVICE_GATED: int
 
 def device_scratch_bytes(kernel: str, rows: list[tuple[int, ...]]) -> int: ...
 def device_slots(kernel: str, data: bytes) -> list[tuple[Any, ...]]:

@@ -22,6 +22,8 @@ from ..steps.life import Steps
 from ..steps.reading import graph_task_id
 from ..steps.state import RunState
 from ..steps.thread import FORWARD
+from .graph_operators import trace
+from .graphs import Graphs
 
 # As the core counts them, so that a gradient has the slot of its output.
 SLOTS_PER_CALL = 256
@@ -143,6 +145,68 @@ class _Forward(_Hook):
                 tensor.register_hook(_Gradient(self._state, self._hooks.trouble, self._layer, slot))
 
 
+class _ForwardInGraph(_Forward):
+    """As well where torch.compile runs the module: Dynamo traces it, and what it puts into the
+    graph calls ran() and derived().
+    """
+
+    def __init__(self, module: nn.Module, graphs: Graphs, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._module = module
+        self._graphs = graphs
+        self._graph_step = -1
+        self._graph_calls = 0  # within that step
+        # Of each output those calls whose gradients have not come; the last call's come first.
+        self._underived: dict[int, list[int]] = {}
+        self._in_graph = graphs.add(self._layer, module, self._gradients, self.ran, self.derived)
+
+    def __call__(self, module: nn.Module, args: Any, kwargs: Any, output: Any = _NOT_GIVEN) -> Any:
+        if is_compiling():
+            return trace(self._in_graph, args, kwargs, output)
+        return super().__call__(module, args, kwargs, output)
+
+    def ran(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
+        state = self._state
+        if not state.recording or graph_task_id() != -1:
+            return
+        self._hooks.graph_runs(self._module)
+        step = state.open
+        if step is None:
+            return
+        here = get_ident() == self._thread.ident
+        if here and not state.sampling:
+            return
+        if here and state.on_device:
+            self._graphs.ran_on_device(self._layer, self._module, inputs, outputs)
+        else:
+            seen = self._graphs.seen
+            given, made = tuple(map(seen, inputs)), list(map(seen, outputs))
+            super().__call__(self._module, given, {}, made)
+        self._count(step.number)
+
+    def _count(self, step: int) -> None:
+        if self._graph_step != step:
+            self._graph_step, self._graph_calls = step, 0
+            self._underived.clear()
+        if self._graph_calls < SAMPLED_CALLS:
+            for index in range(8):  # of which gradients are watched
+                self._underived.setdefault(index, []).append(self._graph_calls)
+        self._graph_calls += 1
+
+    def derived(self, index: int, gradient: torch.Tensor) -> None:
+        state = self._state
+        if not state.sampling or self._graph_step != state.number:
+            return
+        calls = self._underived.get(index)
+        if not calls:
+            return
+        slot = calls.pop() * SLOTS_PER_CALL + index
+        if not state.on_device:
+            _Gradient(state, self._hooks.trouble, self._layer, slot)(gradient)
+        elif state.recording and state.thread.is_here():
+            self._graphs.derived_on_device(self._layer, slot, gradient)
+
+
 class _Gradient(_Hook):
     """Runs in the thread of the backward pass, or in one of autograd's that works for it."""
 
@@ -186,7 +250,8 @@ def _together(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
 
 class ForwardHooks:
     """Installed once and kept: putting them on for a sampled step only would recompile compiled
-    models. `gradients`: hooks on the outputs of leaf modules, in sampled steps.
+    models. `gradients`: hooks on the outputs of leaf modules, in sampled steps. `graphs`: takes the
+    modules that torch.compile runs; without it they are left alone.
     """
 
     def __init__(
@@ -195,6 +260,7 @@ class ForwardHooks:
         steps: Steps,
         device: DeviceSteps,
         gradients: bool,
+        graphs: Graphs | None = None,
     ) -> None:
         self.trouble = run.notes.trouble
         self._core = run.core
@@ -205,6 +271,8 @@ class ForwardHooks:
         self._steps = steps
         self._device = device
         self._gradients = gradients
+        self._graphs = graphs
+        self._looked_at = (-1, 0)  # a step and the number of its backward passes
         self._handles: list[Any] = []
         self._watched: list[tuple[int, FoundModule]] = []
         # Within TransformerEncoderLayers, whose fast path in an evaluation is for models without
@@ -242,7 +310,11 @@ class ForwardHooks:
             enter = _EnterModel(self, not found.name)
             keep(module.register_forward_pre_hook(enter, with_kwargs=True))
         gradients = found.leaf and self._gradients
-        hook = _Forward(self, self._state, self._core.observe, layer, found.leaf, gradients)
+        told = (self, self._state, self._core.observe, layer, found.leaf, gradients)
+        if self._graphs is None:
+            hook = _Forward(*told)
+        else:
+            hook = _ForwardInGraph(module, self._graphs, *told)
         handle = module.register_forward_hook(hook, with_kwargs=True)
         if not found.root and found.has_fast_path:
             self._avoided[layer] = handle
@@ -278,6 +350,18 @@ class ForwardHooks:
         """A module runs in training, and no step is open."""
         self._steps.begin_if_needed()
         self._state.thread.reaches(FORWARD)
+
+    def graph_runs(self, module: nn.Module) -> None:
+        """A graph runs, in training, and in it `module`."""
+        state = self._state
+        step = state.open
+        if step is None:
+            if not state.blocks_used and state.trains(module):
+                self.part_runs()
+        elif step.backwards and self._looked_at != (step.number, step.backwards):
+            self._looked_at = (step.number, step.backwards)
+            self._steps.end_if_over()
+            self._steps.begin_if_needed()
 
     def enter_model(self, module: nn.Module, args: Any, kwargs: Any, whole: bool) -> None:
         # Evaluation between training steps runs without gradients or in evaluation mode;

@@ -65,12 +65,14 @@ class MixedPrecisionNanny:
     that break, as safetensors. `warmup_steps`: before alerts that compare with the run's own
     history. `alert_window`: steps that a condition must not have held for its next occurrence to be
     a new alert; by default two trace intervals, 50 at least. `arguments`: the script's arguments go
-    into the file; they may hold secrets. `shadow`: which steps
-    are run a second time in FP64, to measure where precision is lost (docs/shadow.md): "auto",
-    "every=N", "steps=A-B" or "off"; beside it "layers=GLOB,…" follows only what runs inside of
-    these modules, and "eager" runs the shadow steps of what torch.compile has made eagerly, whose
-    bits are not those of compiled steps: "every=200 layers=encoder.*,head eager". Wrong arguments
-    raise here; later nothing does.
+    into the file; they may hold secrets. `compiled`: "watch" also watches, in sampled steps, the
+    modules that torch.compile runs. It keeps values that the compiler would have fused away, so the
+    bits may differ from those of the same compiled training without it; "off" leaves them alone.
+    `shadow`: which steps are run a second time in FP64, to measure where precision is lost
+    (docs/shadow.md): "auto", "every=N", "steps=A-B" or "off"; beside it "layers=GLOB,…" follows
+    only what runs inside of these modules, and "eager" runs the shadow steps of what torch.compile
+    has made eagerly, whose bits are not those of compiled steps: "every=200 layers=encoder.*,head
+    eager". Wrong arguments raise here; later nothing does.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class MixedPrecisionNanny:
         warmup_steps: int = 100,
         alert_window: int | None = None,
         arguments: bool = False,
+        compiled: str = "off",
         shadow: str = "auto",
     ) -> None:
         if not isinstance(model, nn.Module):
@@ -115,6 +118,7 @@ class MixedPrecisionNanny:
             warmup_steps=warmup_steps,
             alert_window=alert_window,
             arguments=arguments,
+            compiled=compiled,
             shadow=shadow,
         )
         self._session: Session | None = None  # where nothing is watched

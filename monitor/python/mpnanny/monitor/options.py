@@ -15,6 +15,7 @@ from ..model.parts import Selector, check_selectors
 from ..process.environment import describe, run_name
 from ..shadow.schedule import parse
 
+COMPILED = ("off", "watch")
 PRECISIONS = ("auto", "fp16", "bf16", "fp32", "fp8")
 
 
@@ -40,6 +41,7 @@ class Options:
     warmup_steps: int
     alert_window: int | None
     arguments: bool
+    compiled: str
     shadow: str
     selectors: list[Selector] | None = field(init=False)
     folder: str | None = field(init=False)
@@ -57,6 +59,8 @@ class Options:
             raise ValueError(f"record {self.record!r} is not one of {', '.join(RECORDS)}")
         if self.warmup_steps < 1 or (self.alert_window is not None and self.alert_window < 1):
             raise ValueError("warmup_steps and alert_window must be at least 1")
+        if self.compiled not in COMPILED:
+            raise ValueError(f"compiled {self.compiled!r} is not one of {', '.join(COMPILED)}")
         parse(self.shadow)
         for name, value in (
             ("selectors", check_selectors(self.layers)),

@@ -33,6 +33,8 @@ from ..base.notes import Notes, harmless
 from ..base.record import Record
 from ..hooks import leaving, taps
 from ..hooks.forward import ForwardHooks
+from ..hooks.graph_operators import unusable
+from ..hooks.graphs import Graphs
 from ..model.kinds import watches
 from ..model.names import LayerNames
 from ..model.optimizers import Optimizers
@@ -175,14 +177,24 @@ class Session:
             self.reporter.step_ended,
             self._cannot_record,
         )
-        self._hooks = ForwardHooks(
-            run, self.steps, self._device, watches(kinds, "activation_gradient")
-        )
+        gradients = watches(kinds, "activation_gradient")
+        watch = options.compiled == "watch"
+        graphs = self._watch_graphs(options.trace_interval) if watch else None
+        self._hooks = ForwardHooks(run, self.steps, self._device, gradients, graphs)
         states = OptimizerStates(state, kinds, core.event, shadow.is_kept)
         self.calls = TorchCalls(run, loop, self.steps, states, self._hooks)
         self._changes = Changes(
             model, names, self.optimizers, unmoved, self._hooks.install, self._not_watched
         )
+
+    def _watch_graphs(self, trace_interval: int) -> Graphs | None:
+        why = unusable()
+        if why:
+            self.notes.note(f"compiled modules are not watched: {why}")
+            return None
+        graphs = Graphs(self._run, self._device, trace_interval)
+        self.events.add(graphs)
+        return graphs
 
     def _start(self) -> None:
         self.state.recording = True

@@ -144,6 +144,13 @@ class Steps:
             self.state.open.forwards += 1
             self.state.thread.reaches(FORWARD)
 
+    @alone
+    def end_if_over(self) -> None:
+        """A part of the model runs; where the model runs as a whole model_runs() says so."""
+        step = self.state.open
+        if step is not None and (step.over or self._is_over(step)):
+            self.finish()
+
     def _is_over(self, step: OpenStep) -> bool:
         return self.state.thread.is_alone() and self._by_hand.is_over(step)
 
