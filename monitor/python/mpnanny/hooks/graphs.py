@@ -242,11 +242,11 @@ class Graphs(StepListener):
         table = self._tables.get(outputs[0].device)
         if table is None:
             return
-        places = [table.read(each) for each in (inputs, outputs, _own(module))]
+        given, made, own = (table.read(each) for each in (inputs, outputs, _own(module)))
         if table.is_capturing():
-            self._captured.append(_Captured(layer, table, *places))
+            self._captured.append(_Captured(layer, table, given, made, own))
         else:
-            self._device.also(partial(_tell, layer, *places, table.sent))
+            self._device.also(partial(_tell, layer, given, made, own, table.sent))
 
     def derived_on_device(self, layer: int, slot: int, gradient: torch.Tensor) -> None:
         """`slot`: also of the call; while a CUDA graph is made the number of the output."""
