@@ -9,7 +9,6 @@
 namespace mpnanny {
 namespace {
 
-
 PyObject* Texts(const std::vector<std::string>& texts) {
   return ListOf(texts, [](const std::string& each) { return Text(each); });
 }
@@ -58,14 +57,15 @@ PyObject* FindingTuple(const judgement::Finding& finding) {
   PyObject* carrier = carried ? Py_BuildValue("(NNN)", Text(NameOf(carried->kind)),
                                               Text(carried->whose), Text(carried->made_at))
                               : NoneObject();
-  return Py_BuildValue(
-      "(NiiNNddddiNNNNiNNNNNNNN)", Text(NameOf(finding.kind)), finding.place, finding.number,
-      Text(finding.dtype), ListOf(finding.shape, whole), finding.share, finding.magnitude,
-      finding.error_in, finding.error_out, finding.parent, Text(NameOf(finding.precision)),
-      CureTuple(finding.cure), Text(NameOf(finding.severity)), PyBool_FromLong(finding.discarded), finding.count,
-      ListOf(finding.reach, reach), Text(finding.why_no_cure), ListOf(finding.operands, pair),
-      ListOf(finding.inputs_from, line), finding.came_in ? CameInTuple(*finding.came_in) : NoneObject(),
-      PyBool_FromLong(finding.rounded_before), carrier, LostTuple(finding.lost));
+  return Py_BuildValue("(NiiNNddddiNNNNiNNNNNNNN)", Text(NameOf(finding.kind)), finding.place,
+                       finding.number, Text(finding.dtype), ListOf(finding.shape, whole),
+                       finding.share, finding.magnitude, finding.error_in, finding.error_out,
+                       finding.parent, Text(NameOf(finding.precision)), CureTuple(finding.cure),
+                       Text(NameOf(finding.severity)), PyBool_FromLong(finding.discarded),
+                       finding.count, ListOf(finding.reach, reach), Text(finding.why_no_cure),
+                       ListOf(finding.operands, pair), ListOf(finding.inputs_from, line),
+                       finding.came_in ? CameInTuple(*finding.came_in) : NoneObject(),
+                       PyBool_FromLong(finding.rounded_before), carrier, LostTuple(finding.lost));
 }
 
 }  // namespace mpnanny
