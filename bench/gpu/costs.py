@@ -63,11 +63,11 @@ def _overhead(setup: Setup, what: str, subject: Subject, precision: str) -> Row:
     )
 
 
-def _pass_the_beginning(setup: Setup, plain: Training, watched: Training) -> None:
+def _pass_the_beginning(plain: Training, watched: Training) -> None:
     """Two trainings of one process are, to the monitor, one with two optimizers, whose gradients it
     reads, and waits for, around the first 96 backward passes (relations/stale.py).
     """
-    for _ in range(2 if setup.small else 50):
+    for _ in range(50):
         plain.steps(1)
         watched.steps(1)
 
@@ -102,7 +102,7 @@ def _in_turns(
     block = 2 if setup.small else max(3, min(20, round(0.2 / once)))
     watched = setup.training(subject, precision)
     close = watch(watched)
-    _pass_the_beginning(setup, plain, watched)
+    _pass_the_beginning(plain, watched)
     made = []
     for at in range(rounds):
         if at >= 3 and time.monotonic() > until:
@@ -128,7 +128,7 @@ def _shadow(setup: Setup, what: str, subject: Subject, precision: str) -> Row:
         path = setup.database()
         nanny = setup.watch(shadowed, shadow=f"every={TURN}", trace_interval=IDLE, db=path)
         first = max(shadowed.steps(1).wall for _ in range(TURN + 2))
-        _pass_the_beginning(setup, plain, shadowed)
+        _pass_the_beginning(plain, shadowed)
         figures = medians(pairs(plain, shadowed, 2 if setup.small else 5))
         nanny.close()
     row = rows_of(
@@ -164,7 +164,7 @@ def launches(setup: Setup) -> Rows:
 def _launches(setup: Setup, what: str, subject: Subject, precision: str) -> Row:
     plain, watched = (setup.training(subject, precision) for _ in range(2))
     nanny = setup.watch(watched, trace_interval=IDLE, shadow="off")
-    _pass_the_beginning(setup, plain, watched)
+    _pass_the_beginning(plain, watched)
     counts = [_launched(setup, each) for each in (plain, watched)]
     nanny.close()
     modules = _modules(plain)
@@ -207,7 +207,7 @@ def host(setup: Setup) -> Rows:
         for way, interval in (("between samples", IDLE), ("sampled", 1)):
             watched = setup.training(subject, "bf16")
             nanny = setup.watch(watched, trace_interval=interval, shadow="off")
-            _pass_the_beginning(setup, plain, watched)
+            _pass_the_beginning(plain, watched)
             more = []
             for at in range(3 if setup.small else 15):
                 order = (plain, watched) if at % 2 == 0 else (watched, plain)
