@@ -54,7 +54,8 @@ const char* NameOf(Lack lack);
 std::optional<Lack> LackOf(std::string_view name);
 
 // One part of a confinement, which can be left out alone to see whether it is what a driver cannot
-// bear. For checks that are started by hand; what lacks then is told as if the machine lacked it.
+// bear. For checks that are started by hand; what is missing then is reported as if the machine
+// did not have it.
 enum class Fence {
   kNamespaces,    // of users, processes, network, IPC, mounts: all of the own view
   kDevices,       // the own /dev

@@ -5,6 +5,7 @@
 
 #include "monitor/bindings/call_tensors.h"
 #include "monitor/bindings/tickets.h"
+#include "monitor/core/tensor_sample.h"
 #include "numerics/device/rows.h"
 
 namespace mpnanny {
@@ -25,16 +26,6 @@ size_t PlaceOf(PyObject* object, size_t places) {
 
 Kernel KernelFor(Wanted wanted) {
   return wanted == Wanted::kWhole ? Kernel::kFigures : Kernel::kFlags;
-}
-
-// Whether the elements fill their memory, each once: in whatever order of dimensions.
-bool IsDense(const TensorView& view) {
-  int64_t last = 0;
-  for (size_t i = 0; i < view.strides.size(); ++i) {
-    if (view.shape[i] > 1 && view.strides[i] <= 0) return false;
-    last += (view.shape[i] - 1) * view.strides[i];
-  }
-  return view.strides.empty() || last + 1 == view.numel();
 }
 
 }  // namespace

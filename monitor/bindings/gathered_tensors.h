@@ -1,5 +1,6 @@
 // What a step on a device has shown: its tensors, noted as they come, which a few launches ask for
-// together; and the calls of its modules, which the core is told of when the figures are there.
+// together; and the calls of its modules, which are reported to the core when the figures are
+// there.
 //
 // Owns a tensor until it has been asked for. What was written in between is no longer what its
 // module has made, and nothing is said of it. Used under Python's lock.

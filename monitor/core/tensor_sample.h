@@ -26,17 +26,22 @@ struct TensorSample {
   int64_t numel() const { return shape[0] * shape[1]; }
 };
 
+// Whether the elements fill their memory, each once: in whatever order of dimensions.
+inline bool IsDense(const TensorView& view) {
+  int64_t last = 0;
+  for (size_t i = 0; i < view.strides.size(); ++i) {
+    if (view.shape[i] > 1 && view.strides[i] <= 0) return false;
+    last += (view.shape[i] - 1) * view.strides[i];
+  }
+  return view.strides.empty() || last + 1 == view.numel();
+}
+
 // At most `limit` elements (at least one run); empty for a tensor whose memory has gaps, or runs
 // backwards.
 inline std::optional<TensorSample> SampleOf(const TensorView& view, int64_t limit) {
   if (view.known != nullptr) return std::nullopt;
   const int64_t numel = view.numel();
-  int64_t last = 0;
-  for (size_t i = 0; i < view.strides.size(); ++i) {
-    if (view.shape[i] > 1 && view.strides[i] <= 0) return std::nullopt;
-    last += (view.shape[i] - 1) * view.strides[i];
-  }
-  if (numel == 0 || (!view.strides.empty() && last + 1 != numel)) return std::nullopt;
+  if (numel == 0 || !IsDense(view)) return std::nullopt;
   if (numel <= std::max(limit, kSampleRun))
     return TensorSample{view.data, view.dtype, {1, numel}, {numel, 1}};
   const int64_t runs = std::max<int64_t>(1, limit / kSampleRun);

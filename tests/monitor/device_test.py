@@ -429,7 +429,7 @@ def test_an_overflow_before_a_layer_in_place_is_seen_where_it_is(
 
 @pytest.fixture
 def driver(stand_in: DeviceKernels) -> ctypes.CDLL:
-    """The stand-in for CUDA's driver, which counts its calls and fails those that it is told."""
+    """The stand-in for CUDA's driver, which counts its calls; a test may make some of them fail."""
     library = ctypes.CDLL(str(pathlib.Path(PACKAGE).parents[1] / "libmpn_stand_in_driver.so"))
     library.stand_in_reset()
     return library

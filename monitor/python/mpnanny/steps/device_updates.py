@@ -51,7 +51,7 @@ class Sampled:
 
 
 class DeviceUpdates:
-    """Of one step."""
+    """Of one step. To be used without gradients being recorded."""
 
     def __init__(self, mail: Mail) -> None:
         self._mail = mail
@@ -59,8 +59,7 @@ class DeviceUpdates:
 
     def before(self, layers: list[int], weights: list[Any]) -> None:
         """`weights`: one optimizer's, before its step."""
-        with torch.no_grad():
-            self._before[layers[0]] = Sampled(self._mail, [_dense(each) for each in weights])
+        self._before[layers[0]] = Sampled(self._mail, [_dense(each) for each in weights])
 
     def after(
         self, layers: list[int], weights: list[Any], gradients: list[Any], judge: list[bool]
@@ -69,10 +68,9 @@ class DeviceUpdates:
         before = self._before.pop(layers[0], None)
         if before is None:
             return None
-        with torch.no_grad():
-            after = Sampled(self._mail, [_dense(each) for each in weights])
-            of_weights = zip(weights, gradients, strict=True)
-            slopes = Sampled(self._mail, [_alike(each, slope) for each, slope in of_weights])
+        after = Sampled(self._mail, [_dense(each) for each in weights])
+        of_weights = zip(weights, gradients, strict=True)
+        slopes = Sampled(self._mail, [_alike(each, slope) for each, slope in of_weights])
 
         def tell(core: Any) -> None:
             rows = zip(

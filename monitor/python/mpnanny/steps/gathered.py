@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -38,14 +37,6 @@ class Reader:
         self.ring = SlotRing(like.device)
 
 
-@dataclass(slots=True)
-class _Answer:
-    """By torch's operators, on its way: makes what the core takes of a tensor."""
-
-    number: int
-    make: Callable[[], Any]
-
-
 class Gathered:
     """Of one step. `reader`: None where the kernels cannot be used. `at_once`: layers whose outputs
     are asked for as soon as they are there; those whose outputs were written earlier join them.
@@ -61,11 +52,16 @@ class Gathered:
         self._tensors.ask_at_once(list(at_once))
         self._slots: list[Slots] = []
         self._streams: set[int] = set()  # of launches
-        self._answers: list[_Answer] = []
+        # By torch's operators: number of a tensor, and what makes a reading of it.
+        self._answers: list[tuple[int, Callable[[], Any]]] = []
         # note(layer, leaf, inputs, output): a module's call; True: it is time to ask.
         self.note = self._tensors.note
         self.calls = self._tensors.calls
-        self.reading = self._tensors.reading  # of a number, once the answers are there; or None
+        # Once the answers are there: of a number, or None; a tensor's one element, or None.
+        self.reading, self.value = self._tensors.reading, self._tensors.value
+        # report(first, last, own_of): reports these calls to the core. `own_of(layer)`: readings of
+        # a module's parameters.
+        self.report = self._tensors.report
 
     def add(self, tensor: Any, wanted: int, layer: int = 0) -> int:
         """The number of a tensor; -1 if it cannot be read. `layer`: of which it is a gradient."""
@@ -137,12 +133,12 @@ class Gathered:
             make = _extremes_of if wanted == EXTREMES else _norm_of
             name = str(dtype).removeprefix("torch.")
             for at, (number, tensor) in enumerate(pairs):
-                self._answers.append(_Answer(number, make(name, tensor.numel(), slip, at)))
+                self._answers.append((number, make(name, tensor.numel(), slip, at)))
 
     def _read_whole(self, number: int, tensor: torch.Tensor) -> None:
         name, numel = str(tensor.dtype).removeprefix("torch."), tensor.numel()
         slips = [self._mail.put(each) for part in parts(tensor) for each in whole(part)]
-        self._answers.append(_Answer(number, lambda: _core.whole(name, numel, _figures(slips))))
+        self._answers.append((number, lambda: _core.whole(name, numel, _figures(slips))))
 
     def send(self) -> None:
         """Nothing more is asked for: slots go with the mail."""
@@ -156,25 +152,12 @@ class Gathered:
         for chunk, slots in enumerate(self._slots):
             size = _core.DEVICE_SLOT_BYTES[slots.kernel] * slots.used
             self._tensors.read(slots.kernel, chunk, slots.host.data_ptr(), size)
-        for answer in self._answers:
-            self._tensors.set(answer.number, answer.make())
-        self._answers.clear()
-        self.give_back()
-
-    def give_back(self) -> None:
-        """The memory of the slots; what is copied into them late harms nobody."""
-        if self._reader is not None:
-            for slots in self._slots:
+            if self._reader is not None:
                 self._reader.ring.give(slots)
         self._slots.clear()
-
-    def report(self, first: int, last: int, own_of: Callable[[int], list[Any]]) -> None:
-        """Tells the core of these calls. `own_of(layer)`: readings of a module's parameters."""
-        self._tensors.report(first, last, own_of)
-
-    def value(self, number: int) -> float | None:
-        """Of a tensor with one element."""
-        return self._tensors.value(number)
+        for number, make in self._answers:
+            self._tensors.set(number, make())
+        self._answers.clear()
 
 
 def _has_room(slots: Slots, kernel: str, rows: int) -> bool:

@@ -88,9 +88,8 @@ class _LateStep:
 
 
 class DeviceSteps(StepListener):
-    """The part of one run for steps on a device. `on` while the open step is one; the functions
-    that a hook calls are the core's, with tensors of a device. `ended(step, alerts)` takes what the
-    core says of a step.
+    """The part of one run for steps on a device. The functions that a hook calls are the core's,
+    with tensors of a device. `ended(step, alerts)` takes what the core says of a step.
     """
 
     def __init__(
@@ -111,9 +110,9 @@ class DeviceSteps(StepListener):
         self._first = True
         self._at_once: set[int] = set()  # layers whose outputs are written soon after
         self._reader: Reader | None = None
-        self.on = False
         self.modules: dict[int, nn.Module] = {}  # leaves, by layer
-        # Takes a module's call (Gathered.note); True: it is time to ask. None while not `on`.
+        # Takes a module's call (Gathered.note); True: it is time to ask. None while the open step
+        # is not on a device.
         self.gather: Callable[[int, bool, Any, Any], bool] | None = None
 
     name = "steps on a device"
@@ -125,8 +124,7 @@ class DeviceSteps(StepListener):
         parameters = self._model.parameters.parameters
         ends = (*parameters[:1], *parameters[-1:])
         found = [each for each in ends if each.device.type in DEVICES - HOST]
-        self.on = bool(self._under_way or found)
-        if not self.on:
+        if not (self._under_way or found):
             self.gather = None
             return None
         sampled = self._first or number % self._interval == 0 or _core.dense(self._core)
@@ -236,7 +234,7 @@ class DeviceSteps(StepListener):
 
     def before_update(self, layers: list[int], weights: list[Any]) -> None:
         if self._open is not None and layers:
-            with own_work():
+            with unseen():
                 self._open.updates.before(layers, weights)
 
     def after_update(
@@ -245,7 +243,7 @@ class DeviceSteps(StepListener):
         late = self._open
         if late is None or not layers:
             return
-        with own_work():
+        with unseen():
             tell = late.updates.after(layers, weights, gradients, judge)
         if tell is not None:
             late.then(tell)
@@ -276,8 +274,6 @@ class DeviceSteps(StepListener):
                 late.mail.send()
             except Exception as error:  # the step itself is still reported
                 self._notes.trouble("reading a device", error)
-                late.others.clear()
-                late.posted.clear()
                 late.mail, late.lost = Mail(), True
         late.step, late.arguments = step, arguments
         self._under_way.append(late)
@@ -325,5 +321,5 @@ class DeviceSteps(StepListener):
     def forget(self) -> None:
         """In a forked child, where the parent's device is out of reach."""
         self._under_way.clear()
-        self._open, self.on, self.gather = None, False, None
+        self._open, self.gather = None, None
         self._reader = None

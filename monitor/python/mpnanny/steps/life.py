@@ -195,9 +195,9 @@ class Steps:
         state.open = step = OpenStep(state.number, explicit)
         step.losses.usual = self._by_hand.per_step
         sampled = self._device.begin(state.number)
-        state.on_device = self._device.on
         state.gather = self._device.gather
-        state.reader = self._device if self._device.on else self._core
+        state.on_device = state.gather is not None
+        state.reader = self._device if state.on_device else self._core
         state.sampling = self._core.begin_step(state.number) if sampled is None else sampled
         self._events.step_begins(step)
 
