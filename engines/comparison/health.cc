@@ -46,7 +46,7 @@ Result<RunHealth> HealthOf(const runs::Source& source, const ToolContext& contex
   MPN_TRY_ASSIGN(auto of, diagnosis::DiagnoseProgram(source, {}, context, *library));
   const diagnosis::Facts& facts = of.facts;
   RunHealth health;
-  health.verdict = {of.diagnosis.verdict, of.diagnosis.reason.English()};
+  health.verdict = {of.diagnosis.verdict, of.diagnosis.headline.English()};
   health.status = facts.status;
   health.monitored = facts.monitored;
   health.steps = facts.summary.steps;

@@ -24,7 +24,13 @@ constexpr double kProvingWeight = 3;
 constexpr double kOwnWeight = 2;  // of a signal that tells a case from others of its kind
 // What was measured and does not explain the first value that is not finite may be another fault.
 constexpr double kElsewhere = 0.7;
+constexpr double kLeastOfCause = 0.5;
 constexpr double kCameNear = 0.6;  // measured before, and not at the step itself
+
+// Measured, and not so doubtful that it may as well come of something else.
+bool IsCause(const Hypothesis& each) {
+  return each.ground == Ground::kMeasured && each.confidence >= kLeastOfCause;
+}
 
 // Alerts and statistics of the monitor that say what a kind of finding says by comparison.
 bool SameThing(const Word<FindingKind>& kind, const cases::Signal& signal) {
@@ -94,7 +100,7 @@ bool SpeaksOf(const Facts& facts, const std::vector<Claim>& claims, const Mechan
   const Word<FindingKind>& kind = lead.kind;
   // A detector that is sure of its sign found it in the same part of the step.
   const bool same_place =
-      fitting.established &&
+      fitting.telling &&
       std::any_of(fitting.cause->signals.begin(), fitting.cause->signals.end(),
                   [&](const cases::Signal& signal) {
                     const Claim* claim = signal.kind == cases::Signal::Kind::kSign
@@ -150,7 +156,7 @@ void AddUndocumented(const std::vector<Claim>& claims, std::vector<Hypothesis>& 
   for (const Claim& claim : claims) {
     if (claim.title.empty()) continue;
     const bool documented = std::any_of(causes.begin(), causes.end(), [&](const Hypothesis& cause) {
-      return cause.cause && cause.established &&
+      return cause.cause && cause.telling &&
              std::any_of(cause.cause->signals.begin(), cause.cause->signals.end(),
                          [&](const cases::Signal& signal) {
                            return signal.kind == cases::Signal::Kind::kSign &&
@@ -162,7 +168,8 @@ void AddUndocumented(const std::vector<Claim>& claims, std::vector<Hypothesis>& 
     cause.title = claim.title;
     cause.fix = claim.fix;
     cause.evidence = {claim.sentence};
-    cause.confidence = std::min(claim.strength, kProducerKnown);
+    cause.ground = claim.ground;
+    cause.confidence = claim.strength;
     causes.push_back(std::move(cause));
   }
 }
@@ -180,6 +187,7 @@ void AddNearLimit(const Facts& facts, std::vector<Hypothesis>& causes) {
     cause.fix = NearLimitFix(finding);
     cause.evidence = {NearLimitEvidence(finding, facts.onset->step)};
     cause.lines = LinesOf(finding);
+    cause.ground = Ground::kMeasured;
     cause.confidence = kCameNear;
     causes.push_back(std::move(cause));
     return;
@@ -190,7 +198,9 @@ Hypothesis FromMechanism(const Facts& facts, size_t index) {
   const Mechanism& mechanism = facts.measured.mechanisms[index];
   Hypothesis hypothesis;
   hypothesis.mechanism = index;
+  hypothesis.ground = Ground::kMeasured;
   hypothesis.title = MeasuredTitle(facts.measured, mechanism);
+  hypothesis.precision = PrecisionSentence(facts.measured, mechanism);
   hypothesis.fix = MeasuredFix(facts.measured, mechanism);
   hypothesis.evidence = MeasuredEvidence(facts.measured, mechanism);
   hypothesis.confidence = MeasuredConfidence(facts.measured, mechanism);
@@ -212,11 +222,12 @@ void JoinMeasured(Hypothesis& measured, Hypothesis fitting) {
       measured.evidence.begin(),
       runs::Sentence(runs::Form("A documented case: {0}.", "已记录的案例：{0}。"),
                      {runs::Sentence::InEach(fitting.cause->title, fitting.cause->title_zh)}));
-  std::move(fitting.evidence.begin(), fitting.evidence.end(), std::back_inserter(measured.evidence));
+  std::move(fitting.evidence.begin(), fitting.evidence.end(),
+            std::back_inserter(measured.evidence));
   std::move(fitting.against.begin(), fitting.against.end(), std::back_inserter(measured.against));
   measured.unseen = std::move(fitting.unseen);
   measured.weight = fitting.weight;
-  measured.established = fitting.established;
+  measured.telling = fitting.telling;
 }
 
 // Values that are not finite, after the first one has been explained: they come of it.
@@ -229,9 +240,11 @@ bool IsConsequence(const Facts& facts, const Mechanism& leading, const Mechanism
 // (knowledge/README.md), and not figures that many faults give.
 bool HasLogLine(const Facts& facts, const Hypothesis& hypothesis) {
   return std::any_of(facts.log_hits.begin(), facts.log_hits.end(), [&](const LogHit& hit) {
-    return hit.weight >= kProvingWeight && hit.telling && std::any_of(hypothesis.cause->signals.begin(), hypothesis.cause->signals.end(),
+    return hit.weight >= kProvingWeight && hit.telling &&
+           std::any_of(hypothesis.cause->signals.begin(), hypothesis.cause->signals.end(),
                        [&](const cases::Signal& signal) {
-                         return signal.kind == cases::Signal::Kind::kLog && signal.text == hit.signal;
+                         return signal.kind == cases::Signal::Kind::kLog &&
+                                signal.text == hit.signal;
                        });
   });
 }
@@ -240,10 +253,14 @@ bool HasLogLine(const Facts& facts, const Hypothesis& hypothesis) {
 bool BestCaseIsInLoop(const std::vector<Claim>& claims, const std::vector<Hypothesis>& causes) {
   const auto best = std::find_if(causes.begin(), causes.end(),
                                  [](const Hypothesis& cause) { return !cause.mechanism; });
-  return best != causes.end() && best->established && StandsOnLoop(claims, *best->cause);
+  return best != causes.end() && best->telling && StandsOnLoop(claims, *best->cause);
 }
 
 }  // namespace
+
+bool IsEstablished(const std::vector<Hypothesis>& causes) {
+  return !causes.empty() && IsCause(causes.front());
+}
 
 bool StandsOnLoop(const std::vector<Claim>& claims, const cases::Case& cause) {
   return std::any_of(cause.signals.begin(), cause.signals.end(), [&](const cases::Signal& signal) {
@@ -272,7 +289,8 @@ bool ExplainsOnset(const Facts& facts, const Mechanism& mechanism) {
 bool IsAfterDivergence(const Facts& facts, const Mechanism& mechanism) {
   const runs::ShadowFinding& lead = facts.measured.Lead(mechanism).finding;
   if (lead.kind == FindingKind::kDiverged || runs::IsRelation(lead.kind)) return false;
-  if (GivesNonFinite(lead) && (lead.dtype.ends_with("float16") && !lead.dtype.ends_with("bfloat16")))
+  if (GivesNonFinite(lead) &&
+      (lead.dtype.ends_with("float16") && !lead.dtype.ends_with("bfloat16")))
     return false;
   if (GivesNonFinite(lead) && lead.dtype.find("float8") != std::string::npos) return false;
   const Divergence divergence = FindDivergence(facts);
@@ -312,15 +330,12 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
   }
   // What is measured may be told of by such a case; alone it says nothing.
   std::erase_if(cases, [](const Hypothesis& each) { return each.is_guess; });
-  // Of a loss it is known only that no module made the value.
-  const bool known = facts.onset && facts.onset->place == Onset::Place::kProducer &&
-                     (facts.onset->phase != Phase::kLoss || !facts.origins.empty());
-  const double most = known ? kProducerKnown : facts.monitored ? kSignalsOnly : kLogOnly;
+  const double most = facts.monitored ? kMostRecognised : kLogOnly;
   for (Hypothesis& each : cases) {
     // Of a log, what a detector is sure of is what it sees, not what it comes of.
-    if ((!each.established || !facts.monitored) && !HasLogLine(facts, each)) {
-      each.confidence = std::min(each.confidence, most);
-    }
+    if (!facts.monitored) each.ground = Ground::kRecognised;
+    if (HasLogLine(facts, each)) each.ground = Ground::kMeasured;
+    if (each.ground == Ground::kRecognised) each.confidence = std::min(each.confidence, most);
     causes.push_back(std::move(each));
   }
   AddUndocumented(claims, causes);
@@ -332,16 +347,21 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
   const bool pinned = named && !IsAfterDivergence(facts, *leading) &&
                       (ExplainsOnset(facts, *leading) || causes.front().confidence >= kStrong) &&
                       !BestCaseIsInLoop(all, causes);
+  for (Hypothesis& each : causes) {
+    if (each.ground == Ground::kRecognised) {
+      each.confidence = std::min(each.confidence, kMostRecognised);
+    }
+  }
+  // What was measured to be the cause comes first; then what may be.
+  const auto place = [](const Hypothesis& each) {
+    return std::pair(!IsCause(each), -each.confidence);
+  };
   std::stable_sort(
       causes.begin() + (pinned ? 1 : 0), causes.end(),
-      [](const Hypothesis& a, const Hypothesis& b) { return a.confidence > b.confidence; });
-  // What was measured comes first; nothing that was only recognised is surer than it.
-  if (pinned) {
-    for (size_t i = 1; i < causes.size(); ++i) {
-      if (!causes[i].mechanism) {
-        causes[i].confidence = std::min(causes[i].confidence, causes.front().confidence);
-      }
-    }
+      [&](const Hypothesis& a, const Hypothesis& b) { return place(a) < place(b); });
+  // Nothing is surer than what stands before it.
+  for (size_t i = 1; i < causes.size(); ++i) {
+    causes[i].confidence = std::min(causes[i].confidence, causes[i - 1].confidence);
   }
   return causes;
 }

@@ -11,14 +11,12 @@
 
 namespace mpnanny::diagnosis {
 
-// A case that only signals speak for, and no sign that a detector is sure of, is believed no more
-// than this: where the operator or layer that made the first bad value is known, and where not.
-inline constexpr double kProducerKnown = 0.7;
-inline constexpr double kSignalsOnly = 0.5;
+// What was only recognised is believed no more than this, and comes after all that was measured.
+inline constexpr double kMostRecognised = 0.5;
 // Of a log, which shows no layer and no operator, unless it holds a line that the case names.
 inline constexpr double kLogOnly = 0.4;
-// Below this the answer says that the cause is not established.
-inline constexpr double kEstablished = 0.5;
+// Whether the first cause was measured, and is sure enough to be called the cause.
+bool IsEstablished(const std::vector<Hypothesis>& causes);
 
 std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>& claims,
                                    const cases::CaseLibrary& library);
@@ -26,11 +24,12 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
 // The mechanism that the first bad moment comes from, else the worst one; nullptr: there is none.
 const Mechanism* LeadingMechanism(const Facts& facts);
 
-// Whether loss or gradients had left their level before the mechanism was first seen, so that it says
-// nothing about why they did. FP16 and FP8, whose range ends early, are an exception.
+// Whether loss or gradients had left their level before the mechanism was first seen, so that it
+// says nothing about why they did. FP16 and FP8, whose range ends early, are an exception.
 bool IsAfterDivergence(const Facts& facts, const Mechanism& mechanism);
 
-// Whether what the mechanism's first finding shows can have made the first value that is not finite.
+// Whether what the mechanism's first finding shows can have made the first value that is not
+// finite.
 bool ExplainsOnset(const Facts& facts, const Mechanism& mechanism);
 
 // Whether one of the case's signs is what the training loop did.

@@ -105,7 +105,6 @@ Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library) {
   Diagnosis d;
   const std::vector<Claim> claims = RunDetectors(facts);
   Judge(facts, claims, d);
-  d.reason = d.headline;
   AddObservations(facts, claims, d);
   ListTested(facts, d);
   if (d.verdict == Health::kHealthy) {
@@ -113,11 +112,6 @@ Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library) {
   } else {
     d.hypotheses = FindCauses(facts, claims, library);
     if (d.hypotheses.size() > kMostHypotheses) d.hypotheses.resize(kMostHypotheses);
-    if (d.hypotheses.empty() || d.hypotheses[0].confidence < kEstablished) {
-      d.headline += runs::Form(
-          "The cause is not established; what would decide it stands under \"Next measurement\".",
-          "原因尚未确定；怎样才能确定，见“下一步测量”。");
-    }
     d.first_bad = FirstBad(facts, claims, d.hypotheses);
   }
   d.timeline = TimelineOf(facts, d.first_bad);

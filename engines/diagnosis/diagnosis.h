@@ -24,8 +24,8 @@ struct Moment {
 
 struct Diagnosis {
   Health verdict = Health::kNotEstablished;
-  runs::Sentence headline;  // the verdict in one sentence, with its reason
-  runs::Sentence reason;    // the headline before it speaks of causes
+  runs::Sentence reason;    // why the verdict is what it is
+  runs::Sentence headline;  // that, and what was measured
   // The record's onset; where nothing is not finite, where the fault began that the best hypothesis
   // stands on.
   std::optional<Onset> first_bad;

@@ -13,15 +13,15 @@ namespace mpnanny::diagnosis {
 
 // How much of an answer is told; every step down drops what matters least, until it fits.
 struct Extent {
-  size_t hypotheses, evidence, against, sentence, fix, other_fix, moments, limits, carriers, shadow,
-      excerpts;
+  size_t hypotheses, evidence, against, sentence, head, fix, other_fix, moments, limits, carriers,
+      shadow, excerpts;
 };
-inline constexpr Extent kExtents[] = {{6, 8, 6, 600, 3000, 1500, 40, 10, 8, 24, 8},
-                               {5, 6, 4, 420, 1100, 300, 16, 8, 6, 4, 4},
-                               {4, 5, 3, 340, 800, 220, 14, 6, 4, 3, 3},
-                               {3, 4, 2, 280, 600, 160, 10, 5, 3, 2, 2},
-                               {2, 3, 2, 220, 400, 120, 8, 4, 2, 1, 1},
-                               {1, 3, 1, 160, 300, 80, 6, 3, 1, 1, 0}};
+inline constexpr Extent kExtents[] = {{6, 8, 6, 600, 240, 3000, 1500, 40, 10, 8, 24, 8},
+                                      {5, 6, 4, 420, 240, 1100, 300, 16, 8, 6, 4, 4},
+                                      {4, 5, 3, 340, 240, 800, 220, 14, 6, 4, 3, 3},
+                                      {3, 4, 2, 280, 220, 600, 160, 10, 5, 3, 2, 2},
+                                      {2, 3, 2, 220, 200, 400, 120, 8, 4, 2, 1, 1},
+                                      {1, 3, 1, 160, 160, 300, 80, 6, 3, 1, 1, 0}};
 
 // Static findings that are told: those near the producer first.
 inline constexpr size_t kCodeFindings = 3;

@@ -125,7 +125,6 @@ std::vector<Sentence> MeasuredEvidence(const ShadowEvidence& measured, const Mec
            ? Sentence(Form(", and in {0:shadow step} together", "（共 {0} 个影子步）"),
                       {lead.finding.repeats})
            : Sentence()});
-  how += PrecisionSentence(measured, mechanism);
   std::vector<Sentence> evidence = {std::move(how)};
   if (!words.operands.empty()) evidence.push_back(words.operands);
   if (!words.reach.empty()) evidence.push_back(words.reach);

@@ -136,7 +136,7 @@ Result<JudgedRun> JudgeRun(const runs::Source& source, const ToolContext& contex
   if (!asked) return asked.error();
   JudgedRun judged{{}, asked->facts.summary};
   MPN_TRY_ASSIGN(auto decides, OfProgram(source, request, context, *library, *std::move(asked)));
-  judged.verdict = {decides.diagnosis.verdict, decides.diagnosis.reason.English()};
+  judged.verdict = {decides.diagnosis.verdict, decides.diagnosis.headline.English()};
   return judged;
 }
 

@@ -281,12 +281,15 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
   double weight = hypothesis.weight;
   double factor = 1;
   // What a detector established for this very case outweighs what speaks against its kind.
-  bool& established = hypothesis.established;
+  bool& telling = hypothesis.telling;
   bool defined = false, undefined = false;
   for (const Signal& signal : entry.signals) {
     const Claim* claim =
         signal.kind == Signal::Kind::kSign ? FindClaim(claims, signal.name) : nullptr;
-    established = established || (claim && signal.weight >= kTelling && claim->strength >= kSure);
+    if (claim && signal.weight >= kTelling && claim->strength >= kSure) {
+      telling = true;
+      if (claim->ground == Ground::kMeasured) hypothesis.ground = Ground::kMeasured;
+    }
     if (signal.kind == Signal::Kind::kSign && signal.weight >= kDefining) {
       (claim ? defined : undefined) = true;
     }
@@ -298,7 +301,7 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
       if (!Holds(hypothesis.evidence, WithStop(claim.sentence))) {
         hypothesis.evidence.push_back(claim.sentence);
       }
-    } else if ((!established || claim.measured) && AnyOf(entry, claim.opposes)) {
+    } else if ((!telling || claim.measured) && AnyOf(entry, claim.opposes)) {
       factor *= 1 - kOpposed * claim.strength;
       hypothesis.against.push_back(claim.sentence);
     }
@@ -331,7 +334,7 @@ void MarkGuesses(const Facts& facts, std::vector<Hypothesis>& ranked) {
   for (Hypothesis& each : ranked) {
     const bool weak = !facts.monitored || each.confidence < kWeak;
     each.is_guess =
-        weak && !each.established &&
+        weak && !each.telling &&
         std::all_of(each.evidence.begin(), each.evidence.end(), [&](const Sentence& fact) {
           return cases_by_fact[fact.English()] >= kSharedByMany;
         });

@@ -18,11 +18,12 @@ struct Hypothesis {
   // What shadow steps measured, if it stands on that: an index into ShadowEvidence::mechanisms, and the
   // sentences made of it.
   std::optional<size_t> mechanism;
-  runs::Sentence title, fix;
+  runs::Sentence title, precision, fix;
   std::vector<std::string> lines;      // raw, where `mechanism` does not tell them
   double confidence = 0;               // 0…1
   double weight = 0;                   // of the signals that fit
-  bool established = false;            // a detector is sure of a sign that all but proves the case
+  Ground ground = Ground::kRecognised;
+  bool telling = false;                // a sign that all but proves the case was seen for sure
   bool is_guess = false;               // a case that shows only what many others show as well
   std::vector<runs::Sentence> evidence, against;
   std::vector<const cases::Signal*>

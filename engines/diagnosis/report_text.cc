@@ -17,9 +17,6 @@ namespace {
 
 using runs::Name;
 
-// A cause this much weaker than the best is named in one line: its whole case would only distract.
-constexpr double kFarBehind = 0.5;
-
 constexpr size_t kShortWhat = 100;
 
 std::string CodeText(const Facts& facts) {
@@ -53,11 +50,6 @@ std::string ExcerptsText(const Facts& facts, const Extent& extent) {
   return text;
 }
 
-// A documented case that was neither measured nor seen for sure: a name to read up, and no cause.
-bool IsOnlySimilar(const Hypothesis& h) {
-  return h.cause && !h.mechanism && !h.established && h.confidence <= kProducerKnown;
-}
-
 // "Tested: …" and "Not tested: …": what the verdict rests on.
 std::string TestedText(const Diagnosis& d) {
   std::string text;
@@ -66,139 +58,180 @@ std::string TestedText(const Diagnosis& d) {
   return text;
 }
 
-std::string ShadowText(const ShadowEvidence& measured, const Extent& extent) {
+// What was measured beside the first cause, which has its own lines.
+std::string ShadowText(const Facts& facts, const Diagnosis& d, const Extent& extent) {
+  const ShadowEvidence& measured = facts.measured;
+  const std::optional<size_t> told =
+      d.hypotheses.empty() ? std::nullopt : d.hypotheses[0].mechanism;
   std::string text;
   size_t shown = 0;
-  for (const Mechanism& mechanism : measured.mechanisms) {
-    for (const size_t index : mechanism.findings) {
-      if (shown++ >= extent.shadow) continue;
-      const MeasuredFinding& each = measured.findings[index];
+  const auto add = [&](const MeasuredFinding& each) {
+    if (shown++ < extent.shadow) {
       text += "- " + runs::FindingLine(each.finding, each.module, 1) + "\n";
     }
+  };
+  for (size_t i = 0; i < measured.mechanisms.size(); ++i) {
+    if (told == i) continue;
+    for (const size_t index : measured.mechanisms[i].findings) add(measured.findings[index]);
   }
-  for (const MeasuredFinding& each : measured.minor) {
-    if (shown++ >= extent.shadow) break;
-    text += "- " + runs::FindingLine(each.finding, each.module, 1) + "\n";
-  }
-  if (text.empty()) return "";
+  for (const MeasuredFinding& each : measured.minor) add(each);
   const size_t more =
       (shown > extent.shadow ? shown - extent.shadow : 0) + static_cast<size_t>(measured.left_out);
   if (more > 0) text += "- and " + std::to_string(more) + " more (run_summary, query_alerts).\n";
-  return "\nMeasured by shadow steps and beside them:\n" + text;
+  return text.empty() ? ""
+                      : std::string("\n") + (told ? "Also measured" : "Measured") + ":\n" + text;
 }
 
-std::string CausesText(const Diagnosis& d, const Extent& extent) {
-  if (d.hypotheses.empty()) return "";
-  const auto told_above = [&](const runs::Sentence& sentence) {
-    return std::find(d.observations.begin(), d.observations.end(), sentence) !=
-           d.observations.end();
-  };
-  const auto name = [&](const Hypothesis& h) {
-    return Shorten(TitleOf(h), extent.sentence) + (h.cause ? " [" + h.cause->id + "]" : "") +
-           ", confidence " + runs::Number(Rounded(h.confidence), 2);
-  };
-  const bool open = !d.hypotheses[0].mechanism && d.hypotheses[0].confidence < kEstablished;
+std::string Sure(const Hypothesis& h) {
+  return std::string(h.ground == Ground::kMeasured ? "measured" : "only recognised") +
+         ", confidence " + runs::Number(Rounded(h.confidence), 2);
+}
+
+std::string CaseName(const Hypothesis& h) { return h.cause ? " [" + h.cause->id + "]" : ""; }
+
+// The first lines: how the run is, why, how sure that is, and what to change.
+std::string HeadText(const Facts& facts, const Diagnosis& d, const Extent& extent) {
   std::string text =
-      open ? "\nDocumented cases that share signs with it, none of them established:\n"
-           : "\nCauses, most likely first:\n";
-  const double far_behind = kFarBehind * d.hypotheses[0].confidence;
-  std::vector<std::string> similar, far;
-  const size_t named = std::min(extent.hypotheses, d.hypotheses.size());
-  int number = 0;
-  for (size_t i = 0; i < named; ++i) {
-    const Hypothesis& h = d.hypotheses[i];
-    if (i > 0 && IsOnlySimilar(h)) {
-      similar.push_back(h.cause->id);
-      continue;
-    }
-    if (h.confidence < far_behind) {
-      far.push_back("- " + name(h) + "\n");
-      continue;
-    }
-    text += std::to_string(++number) + ". " + name(h) + "\n";
-    std::vector<runs::Sentence> evidence = h.evidence;
-    std::erase_if(evidence, told_above);
-    for (const std::string& sentence : Cut(evidence, extent.evidence, extent.sentence)) {
-      text += "   for: " + sentence + "\n";
-    }
-    for (const std::string& sentence : Cut(h.against, extent.against, extent.sentence / 2)) {
-      text += "   against: " + sentence + "\n";
-    }
-    text += std::string(open ? "   fix, if it is this: " : "   fix: ") +
-            FixOf(h, i == 0 ? extent.fix : extent.other_fix) + "\n";
+      summary::VerdictWords(d.verdict, facts.status) + ": " + d.reason.English() + "\n";
+  if (d.verdict == Health::kHealthy) return text;
+  if (!IsEstablished(d.hypotheses)) {
+    return text + "The cause is not established. To decide it: " +
+           Shorten(d.next_measurement.English(), extent.head) + "\n";
   }
-  if (!far.empty()) text += "Far less likely:\n" + Join(far, "");
-  if (d.hypotheses.size() > named) {
-    text += "and " + std::to_string(d.hypotheses.size() - named) + " less likely ones.\n";
+  const Hypothesis& first = d.hypotheses[0];
+  // Where nothing else shows a fault, the reason is the measurement.
+  const std::string title = TitleOf(first);
+  text += "Cause (" + Sure(first) + "): " + Shorten(title, extent.sentence) + CaseName(first) + ".";
+  if (!first.precision.empty()) text += " " + first.precision.English();
+  return text + "\nTo change: " + FixOf(first, extent.head) + "\n";
+}
+
+std::string EvidenceText(const Hypothesis& h, const Diagnosis& d, const Extent& extent,
+                         const std::string& margin) {
+  std::vector<runs::Sentence> evidence = h.evidence;
+  const std::string title = TitleOf(h), reason = d.reason.English();
+  std::erase_if(evidence, [&](const runs::Sentence& sentence) {
+    const std::string text = sentence.English();
+    return text == title || reason.find(text) != std::string::npos ||
+           std::find(d.observations.begin(), d.observations.end(), sentence) !=
+               d.observations.end();
+  });
+  std::string text;
+  for (const std::string& sentence : Cut(evidence, extent.evidence, extent.sentence)) {
+    text += margin + sentence + "\n";
   }
-  if (!similar.empty()) {
-    text += "Documented cases that have a sign in common with it, not established here: " +
-            Join(similar, ", ") + ".\n";
+  for (const std::string& sentence : Cut(h.against, extent.against, extent.sentence / 2)) {
+    text += margin + "Against it: " + sentence + "\n";
   }
   return text;
 }
 
+// Causes behind the first one that were measured; then what is only recognised, a line each.
+std::string CausesText(const Diagnosis& d, const Extent& extent) {
+  if (d.hypotheses.empty()) return "";
+  const bool established = IsEstablished(d.hypotheses);
+  const size_t named = std::min(extent.hypotheses, d.hypotheses.size());
+  std::string text, causes, possible;
+  if (established) {
+    const Hypothesis& first = d.hypotheses[0];
+    text = "\nWhy this cause:\n" + EvidenceText(first, d, extent, "- ");
+    if (const std::string whole = FixOf(first, extent.fix); whole.size() > extent.head) {
+      text += "- The whole fix: " + whole + "\n";
+    }
+  }
+  for (size_t i = established ? 1 : 0; i < named; ++i) {
+    const Hypothesis& h = d.hypotheses[i];
+    const std::string name =
+        "- " + Shorten(TitleOf(h), extent.sentence) + CaseName(h) + ", " +
+        (h.ground == Ground::kMeasured ? Sure(h) : runs::Number(Rounded(h.confidence), 2)) + "\n";
+    if (h.ground == Ground::kRecognised) {
+      possible += name;
+      if (i == 0)
+        possible += EvidenceText(h, d, extent, "  ") +
+                    "  If it is this: " + FixOf(h, extent.other_fix) + "\n";
+      continue;
+    }
+    causes += name + EvidenceText(h, d, extent, "  ") +
+              "  To change: " + FixOf(h, extent.other_fix) + "\n";
+  }
+  if (!causes.empty()) text += "\nOther causes that were measured:\n" + causes;
+  if (!possible.empty()) {
+    text += "\nPossible explanations, recognised by signs that others share and not measured:\n" +
+            possible;
+  }
+  if (d.hypotheses.size() > named) {
+    text += "and " + std::to_string(d.hypotheses.size() - named) + " less likely ones.\n";
+  }
+  return text;
+}
+
+std::string FirstBadText(const Facts& facts, const Onset& onset, const Extent& extent) {
+  std::string text = "\nFirst bad: step " + std::to_string(onset.step);
+  if (!onset.phase.empty()) text += ", " + Name(onset.phase);
+  text += ": ";
+  // The first lines have the whole sentence already.
+  const std::string what = onset.what.English();
+  text += onset.finding && what.size() > kShortWhat
+              ? runs::FindingName(facts.measured.findings[*onset.finding].finding)
+              : what;
+  // What was measured is an operator, and the type is that of the tensor that showed it.
+  if (!onset.layer_type.empty() && !onset.finding) text += " (" + Name(onset.layer_type) + ")";
+  if (!onset.source.empty()) text += ", source " + Name(onset.source);
+  text += ".\n  " +
+          std::string(onset.place == Onset::Place::kProducer && onset.finding ? "Measured there: "
+                      : onset.place == Onset::Place::kProducer  ? "It is the producer: "
+                      : onset.place == Onset::Place::kFirstSeen ? "First seen here: "
+                      : onset.source.empty()                    ? "Place not known: "
+                                                                : "Its line is known: ") +
+          onset.how.English() + ".";
+  if (onset.last_clean_sample) {
+    text += " Last wholly finite sample: step " + std::to_string(*onset.last_clean_sample) + ".";
+  }
+  text += "\n";
+  if (onset.carrier_count == 0) return text;
+  text += "  Carried on by: ";
+  const size_t shown = std::min(extent.carriers, onset.carriers.size());
+  for (size_t i = 0; i < shown; ++i) {
+    const Carrier& carrier = onset.carriers[i];
+    text += (i == 0 ? "" : " → ") + LayerWord(Name(carrier.layer)) + " (" + Name(carrier.type) +
+            ", step " + std::to_string(carrier.step) + ")";
+  }
+  const int64_t more = onset.carrier_count - static_cast<int64_t>(shown);
+  if (more > 0) text += " and " + std::to_string(more) + " more alerts";
+  return text + ".\n";
+}
+
 std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosis& d,
                       const Extent& extent) {
-  std::string text =
-      summary::VerdictWords(d.verdict, facts.status) + ": " + d.headline.English() + "\n";
+  std::string text = HeadText(facts, d, extent);
   text += (subject.run.empty() ? "Log: " + subject.name
                                : "Run: " + subject.run + " \"" + subject.name + "\"") +
           (subject.started.empty() ? "" : ", started " + subject.started) + "\n";
   if (!subject.asked.empty()) text += "Asked about: " + subject.asked + "\n";
-  if (d.first_bad) {
-    const Onset& onset = *d.first_bad;
-    text += "\nFirst bad: step " + std::to_string(onset.step);
-    if (!onset.phase.empty()) text += ", " + Name(onset.phase);
-    text += ": ";
-    // The headline has the whole sentence already.
-    const std::string what = onset.what.English();
-    text += onset.finding && what.size() > kShortWhat
-                ? runs::FindingName(facts.measured.findings[*onset.finding].finding)
-                : what;
-    // What was measured is an operator, and the type is that of the tensor that showed it.
-    if (!onset.layer_type.empty() && !onset.finding) text += " (" + Name(onset.layer_type) + ")";
-    if (!onset.source.empty()) text += ", source " + Name(onset.source);
-    text += ".\n  " +
-            std::string(onset.place == Onset::Place::kProducer && onset.finding ? "Measured there: "
-                        : onset.place == Onset::Place::kProducer  ? "It is the producer: "
-                        : onset.place == Onset::Place::kFirstSeen ? "First seen here: "
-                        : onset.source.empty()                    ? "Place not known: "
-                                                                  : "Its line is known: ") +
-            onset.how.English() + ".";
-    if (onset.last_clean_sample) {
-      text += " Last wholly finite sample: step " + std::to_string(*onset.last_clean_sample) + ".";
-    }
-    text += "\n";
-    if (onset.carrier_count > 0) {
-      text += "  Carried on by: ";
-      const size_t shown = std::min(extent.carriers, onset.carriers.size());
-      for (size_t i = 0; i < shown; ++i) {
-        const Carrier& carrier = onset.carriers[i];
-        text += (i == 0 ? "" : " → ") + LayerWord(Name(carrier.layer)) + " (" + Name(carrier.type) +
-                ", step " + std::to_string(carrier.step) + ")";
-      }
-      const int64_t more = onset.carrier_count - static_cast<int64_t>(shown);
-      if (more > 0) text += " and " + std::to_string(more) + " more alerts";
-      text += ".\n";
-    }
-  }
-  text += ShadowText(facts.measured, extent);
-  if (!d.observations.empty()) {
+  if (d.first_bad) text += FirstBadText(facts, *d.first_bad, extent);
+  text += CausesText(d, extent) + ShadowText(facts, d, extent);
+  std::vector<runs::Sentence> shown = d.observations;
+  const std::string reason = d.reason.English();
+  std::erase_if(shown, [&](const runs::Sentence& sentence) {
+    return reason.find(sentence.English()) != std::string::npos;
+  });
+  if (!shown.empty()) {
     text += "\nWhat the record shows:\n";
-    for (const std::string& sentence : Cut(d.observations, 6, extent.sentence)) {
+    for (const std::string& sentence : Cut(shown, 6, extent.sentence)) {
       text += "- " + sentence + "\n";
     }
   }
   text += ExcerptsText(facts, extent) + CodeText(facts);
-  text += CausesText(d, extent);
   if (!d.timeline.empty()) text += "\nTime line:\n";
   for (const Moment& moment : Thinned(d.timeline, extent.moments)) {
     text += "  step " + std::to_string(moment.step) + "  " + Shorten(moment.what, extent.sentence) +
             "\n";
   }
   text += TestedText(d);
-  text += "\nNext measurement: " + d.next_measurement.English() + "\n";
+  if (d.verdict == Health::kHealthy || IsEstablished(d.hypotheses) ||
+      d.next_measurement.English().size() > extent.head) {
+    text += "\nNext measurement: " + d.next_measurement.English() + "\n";
+  }
   if (!d.limits.empty()) text += "\nWhat this cannot see:\n";
   for (const std::string& limit : Cut(d.limits, extent.limits, extent.sentence)) {
     text += "- " + limit + "\n";

@@ -51,8 +51,8 @@ bool HasExplosion(const Facts& facts) {
   });
 }
 
-// Skipped steps in a row that are not a scaler's search for its scale; nullptr: there are none. A log
-// has a line of each skipped step and of few others, so that shares of them mean nothing.
+// Skipped steps in a row that are not a scaler's search for its scale; nullptr: there are none. A
+// log has a line of each skipped step and of few others, so that shares of them mean nothing.
 const Burst* LongBurst(const Turns& turns) {
   constexpr int64_t kLong = 4;  // the scale has fallen to a sixteenth
   const auto burst = std::find_if(turns.bursts.begin(), turns.bursts.end(), [](const Burst& each) {
@@ -164,214 +164,268 @@ bool IsWarning(const std::string& line) {
   return line.find("Warning") != std::string::npos && line.find("Error") == std::string::npos;
 }
 
-// By what the record shows without shadow steps.
-void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
-  const summary::Summary& s = facts.summary;
-  const auto say = [&](Health verdict, Sentence headline) {
-    d.verdict = verdict;
-    d.headline = std::move(headline);
-  };
-  const auto followed = [](Form first, Sentence then) {
-    Sentence text = first;
-    text += std::move(then);
-    return text;
-  };
-  if (const Claim* replaced = FindClaim(claims, "gradients-replaced");
-      replaced && s.nonfinite_losses == 0) {
-    return say(Health::kDegraded, followed(Form("Nothing stops the run, and it is worse for it.",
-                                                "训练没有因此停下，但结果会变差。"),
-                                           replaced->sentence));
+// What the rows of the table are asked with.
+struct Asked {
+  const Facts& facts;
+  const std::vector<Claim>& claims;
+  const summary::Summary& steps;  // of `facts`
+};
+
+struct Ruling {
+  Health verdict = Health::kNotEstablished;
+  Sentence reason;
+};
+using Answer = std::optional<Ruling>;
+
+Answer Broken(Sentence reason) { return Ruling{Health::kBroken, std::move(reason)}; }
+Answer Degraded(Sentence reason) { return Ruling{Health::kDegraded, std::move(reason)}; }
+Answer NotEstablished(Sentence reason) {
+  return Ruling{Health::kNotEstablished, std::move(reason)};
+}
+
+Sentence Followed(Form first, Sentence then) {
+  Sentence text = first;
+  text += std::move(then);
+  return text;
+}
+
+Answer GradientsReplaced(const Asked& asked) {
+  const Claim* replaced = FindClaim(asked.claims, "gradients-replaced");
+  if (!replaced || asked.steps.nonfinite_losses > 0) return {};
+  return Degraded(Followed(
+      Form("Nothing stops the run, and it is worse for it.", "训练没有因此停下，但结果会变差。"),
+      replaced->sentence));
+}
+
+Answer NonFiniteStays(const Asked& asked) {
+  if (!asked.facts.onset) return {};
+  const auto stays = std::find_if(asked.claims.begin(), asked.claims.end(),
+                                  [](const Claim& c) { return c.stays; });
+  if (stays == asked.claims.end()) return {};
+  return Broken(stays->sentence);
+}
+
+Answer NonFinite(const Asked& asked) {
+  const Facts& facts = asked.facts;
+  if (!facts.onset) return {};
+  const Sentence first = FirstStepText(facts);
+  const bool over = !facts.bad_at_end && facts.good_steps_after > 0;
+  const bool loss_touched = asked.steps.nonfinite_losses > 0;
+  if (!over && (loss_touched || facts.bad_at_end)) {
+    const bool ends = asked.steps.last_step && *asked.steps.last_step <= facts.onset->step;
+    return Broken(
+        {ends ? Form("The run broke, {0}. The record ends there.", "训练崩溃，{0}。记录到此为止。")
+              : Form("The run broke, {0}. It did not recover.", "训练崩溃，{0}。它没有恢复。"),
+         {first}});
   }
-  if (facts.onset) {
-    const Onset& onset = *facts.onset;
-    const Sentence first = FirstStepText(facts);
-    const bool over = !facts.bad_at_end && facts.good_steps_after > 0;
-    const auto stays =
-        std::find_if(claims.begin(), claims.end(), [](const Claim& c) { return c.stays; });
-    if (stays != claims.end()) return say(Health::kBroken, stays->sentence);
-    const bool loss_touched = s.nonfinite_losses > 0;
-    if (!over && (loss_touched || facts.bad_at_end)) {
-      const bool ends = s.last_step && *s.last_step <= onset.step;
-      return say(
-          Health::kBroken,
-          {ends
-               ? Form("The run broke, {0}. The record ends there.", "训练崩溃，{0}。记录到此为止。")
-               : Form("The run broke, {0}. It did not recover.", "训练崩溃，{0}。它没有恢复。"),
-           {first}});
-    }
-    if (loss_touched) {
-      return say(
-          Health::kDegraded,
-          {Form("The run was hit and went on, {0}; {1:loss|losses} of {2:step} are not finite.",
-                "训练受到影响后继续，{0}；{2} 步中有 {1} 步的损失非有限。"),
-           {first, s.nonfinite_losses, s.steps}});
-    }
-    return say(Health::kDegraded,
-               {Form("Values left the range, {0}, while the logged loss is finite.",
-                     "数值超出了范围，{0}，而记录的损失是有限的。"),
-                {first}});
+  if (loss_touched) {
+    return Degraded(
+        {Form("The run was hit and went on, {0}; {1:loss|losses} of {2:step} are not finite.",
+              "训练受到影响后继续，{0}；{2} 步中有 {1} 步的损失非有限。"),
+         {first, asked.steps.nonfinite_losses, asked.steps.steps}});
   }
-  // What the training itself ended with is quoted, with its line.
-  if (facts.loop.failed && IsKnownFailure(facts)) {
-    return say(Health::kBroken, FailedCallText(*facts.loop.failed));
+  return Degraded({Form("Values left the range, {0}, while the logged loss is finite.",
+                        "数值超出了范围，{0}，而记录的损失是有限的。"),
+                   {first}});
+}
+
+// What the training itself ended with is quoted, with its line.
+Answer KnownException(const Asked& asked) {
+  if (!asked.facts.loop.failed || !IsKnownFailure(asked.facts)) return {};
+  return Broken(FailedCallText(*asked.facts.loop.failed));
+}
+
+// A message of this weight is an exception of PyTorch: the training went no further. After a
+// warning it does.
+Answer KnownError(const Asked& asked) {
+  const LogHit* error = StrongestHit(asked.facts, kErrorWeight);
+  if (!error || IsWarning(error->line)) return {};
+  return Broken({Form("A known error was raised: {0}", "抛出了一个已知的错误：{0}"),
+                 {EscapeControl(error->line, 200)}});
+}
+
+Answer TooFewSteps(const Asked& asked) {
+  const int64_t steps = asked.steps.steps;
+  if (steps >= kLeastSteps) return {};
+  if (const LogHit* sign = StrongestHit(asked.facts, kSignWeight)) {
+    return Degraded({Form("A line tells of a known fault: {0}", "有一行表明一个已知的故障：{0}"),
+                     {EscapeControl(sign->line, 200)}});
   }
-  // A message of this weight is an exception of PyTorch: the training went no further. After a
-  // warning it does.
-  if (const LogHit* error = StrongestHit(facts, kErrorWeight); error && !IsWarning(error->line)) {
-    return say(Health::kBroken, {Form("A known error was raised: {0}", "抛出了一个已知的错误：{0}"),
-                                 {EscapeControl(error->line, 200)}});
+  if (asked.facts.loop.failed) {
+    const Sentence failed = FailedCallText(*asked.facts.loop.failed);
+    return NotEstablished(
+        steps == 0
+            ? Sentence(Form("{0} No step was recorded before.", "{0} 此前没有记录任何一步。"),
+                       {failed})
+            : Sentence(Form("{0} Only {1:step} were recorded before.", "{0} 此前只记录了 {1} 步。"),
+                       {failed, steps}));
   }
-  if (s.steps < kLeastSteps) {
-    if (const LogHit* sign = StrongestHit(facts, kSignWeight)) {
-      return say(Health::kDegraded,
-                 {Form("A line tells of a known fault: {0}", "有一行表明一个已知的故障：{0}"),
-                  {EscapeControl(sign->line, 200)}});
-    }
-    if (facts.loop.failed) {
-      const Sentence failed = FailedCallText(*facts.loop.failed);
-      return say(
-          Health::kNotEstablished,
-          s.steps == 0
-              ? Sentence(Form("{0} No step was recorded before.", "{0} 此前没有记录任何一步。"),
-                         {failed})
-              : Sentence(
-                    Form("{0} Only {1:step} were recorded before.", "{0} 此前只记录了 {1} 步。"),
-                    {failed, s.steps}));
-    }
-    return say(Health::kNotEstablished,
-               s.steps == 0 ? Sentence(Form("No step was recorded, so nothing can be said.",
-                                            "没有记录任何一步，因此无从判断。"))
-                            : Sentence(Form("Only {0:step} recorded: too few to judge.",
-                                            "只记录了 {0} 步：太少，无法判断。"),
-                                       {s.steps}));
-  }
-  if (facts.scale.collapsed || facts.scale.stuck) {
-    return say(Health::kBroken,
-               {facts.scale.stuck
-                    ? Form("The loss scale is stuck at {0}; {1:step} of {2} were skipped{3}.",
-                           "损失缩放卡在 {0}；{2} 步中有 {1} 步被跳过{3}。")
-                    : Form("The loss scale collapsed at {0}; {1:step} of {2} were skipped{3}.",
-                           "损失缩放崩塌至 {0}；{2} 步中有 {1} 步被跳过{3}。"),
-                {Number(s.scale_min), s.skipped_steps, s.steps, summary::SkipsApart(s)}});
-  }
-  if (FindDivergence(facts).again) {
-    return say(
-        Health::kBroken,
-        {Form("The run diverged: the loss had fallen to about {0} (step {1}) and ends at "
-              "about {2}, and the gradient norm went from about {3} to {4}.",
-              "训练发散：损失曾降到约 {0}（第 {1} 步），最后约为 {2}，"
-              "梯度范数从约 {3} 升到 {4}。"),
-         {Number(facts.course.loss_low), facts.course.loss_rise_from.value_or(0),
-          Number(s.loss_end), Number(facts.course.norm_at_low), Number(facts.turns.last_norm)}});
-  }
-  if (LossRose(facts)) {
-    return say(Health::kBroken,
-               {Form("The run diverged: the loss rose from about {0} in its first steps "
-                     "to about {1} in its last, in finite numbers.",
-                     "训练发散：损失从最初几步的约 {0} 升到最后几步的约 {1}，"
-                     "数值都是有限的。"),
-                {Number(s.loss_start), Number(s.loss_end)}});
-  }
-  if (facts.scale.declining) {
-    return say(Health::kDegraded,
-               {Form("The loss scale keeps falling: from {0} to {1} without a rise.",
-                     "损失缩放持续下降：从 {0} 到 {1}，从未回升。"),
-                {Number(facts.scale.fall_from), Number(facts.scale.fall_to)}});
-  }
-  if (summary::TooManySkips(s)) {
-    return say(Health::kDegraded,
-               {Form("{0:optimizer step} of {1} were skipped{2}, more than a scaler costs.",
-                     "{1} 步中有 {0} 次优化器更新被跳过{2}，多于 scaler 的正常代价。"),
-                {s.skipped_steps, s.steps, summary::SkipsApart(s)}});
-  }
-  if (const Burst* burst = facts.monitored ? nullptr : LongBurst(facts.turns)) {
-    return say(Health::kDegraded,
-               {Form("{0:optimizer step} in a row were skipped from step {1} on, in "
-                     "the middle of the training.",
-                     "在训练中途，从第 {1} 步起连续 {0} 次优化器更新被跳过。"),
-                {burst->steps, burst->first}});
-  }
-  if (summary::TooManyBadGradients(s)) {
-    return say(Health::kDegraded,
-               {Form("Gradients were not finite in {0:step} of {1}, more than a search "
-                     "for a loss scale costs.",
-                     "{1} 步中有 {0} 步的梯度非有限，多于寻找损失缩放的正常代价。"),
-                {s.nonfinite_gradient_steps, s.steps}});
-  }
-  if (HasExplosion(facts)) {
-    return say(Health::kDegraded, Form("Gradients exploded at times; the loss stayed finite.",
-                                       "梯度有时爆炸；损失保持有限。"));
-  }
-  // Mechanisms that are faults whatever the loss does; the surest first.
+  return NotEstablished(steps == 0 ? Sentence(Form("No step was recorded, so nothing can be said.",
+                                                   "没有记录任何一步，因此无从判断。"))
+                                   : Sentence(Form("Only {0:step} recorded: too few to judge.",
+                                                   "只记录了 {0} 步：太少，无法判断。"),
+                                              {steps}));
+}
+
+Answer ScaleCollapsed(const Asked& asked) {
+  const summary::Summary& s = asked.steps;
+  if (!asked.facts.scale.collapsed && !asked.facts.scale.stuck) return {};
+  return Broken({asked.facts.scale.stuck
+                     ? Form("The loss scale is stuck at {0}; {1:step} of {2} were skipped{3}.",
+                            "损失缩放卡在 {0}；{2} 步中有 {1} 步被跳过{3}。")
+                     : Form("The loss scale collapsed at {0}; {1:step} of {2} were skipped{3}.",
+                            "损失缩放崩塌至 {0}；{2} 步中有 {1} 步被跳过{3}。"),
+                 {Number(s.scale_min), s.skipped_steps, s.steps, summary::SkipsApart(s)}});
+}
+
+Answer Diverged(const Asked& asked) {
+  const Facts& facts = asked.facts;
+  if (!FindDivergence(facts).again) return {};
+  return Broken({Form("The run diverged: the loss had fallen to about {0} (step {1}) and ends at "
+                      "about {2}, and the gradient norm went from about {3} to {4}.",
+                      "训练发散：损失曾降到约 {0}（第 {1} 步），最后约为 {2}，"
+                      "梯度范数从约 {3} 升到 {4}。"),
+                 {Number(facts.course.loss_low), facts.course.loss_rise_from.value_or(0),
+                  Number(asked.steps.loss_end), Number(facts.course.norm_at_low),
+                  Number(facts.turns.last_norm)}});
+}
+
+Answer RoseInAll(const Asked& asked) {
+  if (!LossRose(asked.facts)) return {};
+  return Broken({Form("The run diverged: the loss rose from about {0} in its first steps "
+                      "to about {1} in its last, in finite numbers.",
+                      "训练发散：损失从最初几步的约 {0} 升到最后几步的约 {1}，"
+                      "数值都是有限的。"),
+                 {Number(asked.steps.loss_start), Number(asked.steps.loss_end)}});
+}
+
+Answer ScaleFalls(const Asked& asked) {
+  const ScaleTrack& scale = asked.facts.scale;
+  if (!scale.declining) return {};
+  return Degraded({Form("The loss scale keeps falling: from {0} to {1} without a rise.",
+                        "损失缩放持续下降：从 {0} 到 {1}，从未回升。"),
+                   {Number(scale.fall_from), Number(scale.fall_to)}});
+}
+
+Answer ManySkips(const Asked& asked) {
+  const summary::Summary& s = asked.steps;
+  if (!summary::TooManySkips(s)) return {};
+  return Degraded({Form("{0:optimizer step} of {1} were skipped{2}, more than a scaler costs.",
+                        "{1} 步中有 {0} 次优化器更新被跳过{2}，多于 scaler 的正常代价。"),
+                   {s.skipped_steps, s.steps, summary::SkipsApart(s)}});
+}
+
+Answer SkippedInARow(const Asked& asked) {
+  const Burst* burst = asked.facts.monitored ? nullptr : LongBurst(asked.facts.turns);
+  if (!burst) return {};
+  return Degraded({Form("{0:optimizer step} in a row were skipped from step {1} on, in "
+                        "the middle of the training.",
+                        "在训练中途，从第 {1} 步起连续 {0} 次优化器更新被跳过。"),
+                   {burst->steps, burst->first}});
+}
+
+Answer ManyBadGradients(const Asked& asked) {
+  if (!summary::TooManyBadGradients(asked.steps)) return {};
+  return Degraded({Form("Gradients were not finite in {0:step} of {1}, more than a search "
+                        "for a loss scale costs.",
+                        "{1} 步中有 {0} 步的梯度非有限，多于寻找损失缩放的正常代价。"),
+                   {asked.steps.nonfinite_gradient_steps, asked.steps.steps}});
+}
+
+Answer Exploded(const Asked& asked) {
+  if (!HasExplosion(asked.facts)) return {};
+  return Degraded(
+      Form("Gradients exploded at times; the loss stayed finite.", "梯度有时爆炸；损失保持有限。"));
+}
+
+// What was measured and is a fault whatever the loss does; the surest first.
+Answer Fault(const Asked& asked) {
   const Claim* fault = nullptr;
-  for (const Claim& claim : claims) {
+  for (const Claim& claim : asked.claims) {
     if (claim.fault && (!fault || claim.strength > fault->strength)) fault = &claim;
   }
-  if (fault) return say(Health::kDegraded, fault->sentence);
-  if (const auto open =
-          std::find_if(claims.begin(), claims.end(), [](const Claim& c) { return c.open; });
-      open != claims.end()) {
-    return say(
-        Health::kNotEstablished,
-        followed(
-            Form("The figures do not say that anything is wrong, and one thing is not understood.",
-                 "数字并未表明有什么问题，但有一点还不清楚。"),
-            open->sentence));
+  if (!fault) return {};
+  return Degraded(fault->sentence);
+}
+
+Answer NotUnderstood(const Asked& asked) {
+  const auto open =
+      std::find_if(asked.claims.begin(), asked.claims.end(), [](const Claim& c) { return c.open; });
+  if (open == asked.claims.end()) return {};
+  return NotEstablished(Followed(
+      Form("The figures do not say that anything is wrong, and one thing is not understood.",
+           "数字并未表明有什么问题，但有一点还不清楚。"),
+      open->sentence));
+}
+
+Answer DoesNotLearn(const Asked& asked) {
+  if (!LearnsNothing(asked.facts)) return {};
+  return Degraded({Form("The loss does not fall ({0} at first, {1} at the end) and "
+                        "gradients or updates are lost.",
+                        "损失没有下降（开始 {0}，结束 {1}），并且有梯度或更新丢失。"),
+                   {Number(asked.steps.loss_start), Number(asked.steps.loss_end)}});
+}
+
+Answer NothingRecorded(const Asked& asked) {
+  const summary::Summary& s = asked.steps;
+  if (s.loss_first || s.sampled_steps > 0 || s.scale_first) return {};
+  return NotEstablished(Form("Neither a loss nor a loss scale nor statistics were recorded.",
+                             "没有记录损失、损失缩放或统计量。"));
+}
+
+Answer KnownLine(const Asked& asked) {
+  const LogHit* sign = StrongestHit(asked.facts, kSignWeight);
+  if (!sign) return {};
+  return Degraded({Form("The figures do not decide, but a line tells of a known fault: {0}",
+                        "数字不能判定，但有一行表明一个已知的故障：{0}"),
+                   {EscapeControl(sign->line, 200)}});
+}
+
+Answer JumpAtTheEnd(const Asked& asked) {
+  const Claim* jump = FindClaim(asked.claims, "loss-jumped");
+  if (!jump || jump->passing) return {};
+  return NotEstablished(Followed(
+      Form("This record is too short to be called healthy.", "这份记录太短，不能称为健康。"),
+      jump->sentence));
+}
+
+Answer AllSkipped(const Asked& asked) {
+  const summary::Summary& s = asked.steps;
+  if (s.skipped_steps != s.steps) return {};
+  if (s.scale_last && *s.scale_last <= 1) {
+    return Broken(
+        {Form("Every one of {0:step} recorded was skipped, and the loss scale is down to {1}.",
+              "所记录的 {0} 步全部被跳过，损失缩放已降到 {1}。"),
+         {s.steps, Number(s.scale_last)}});
   }
-  if (LearnsNothing(facts)) {
-    return say(Health::kDegraded,
-               {Form("The loss does not fall ({0} at first, {1} at the end) and "
-                     "gradients or updates are lost.",
-                     "损失没有下降（开始 {0}，结束 {1}），并且有梯度或更新丢失。"),
-                {Number(s.loss_start), Number(s.loss_end)}});
+  if (s.scale_last) {
+    return NotEstablished(
+        {Form("All {0:step} recorded were skipped: the scaler found no scale yet, it is at {1}.",
+              "所记录的 {0} 步全部被跳过：scaler 还没有找到合适的缩放，"
+              "目前为 {1}。"),
+         {s.steps, Number(s.scale_last)}});
   }
-  if (!s.loss_first && s.sampled_steps == 0 && !s.scale_first) {
-    return say(Health::kNotEstablished,
-               Form("Neither a loss nor a loss scale nor statistics were recorded.",
-                    "没有记录损失、损失缩放或统计量。"));
-  }
-  if (const LogHit* sign = StrongestHit(facts, kSignWeight)) {
-    return say(Health::kDegraded,
-               {Form("The figures do not decide, but a line tells of a known fault: {0}",
-                     "数字不能判定，但有一行表明一个已知的故障：{0}"),
-                {EscapeControl(sign->line, 200)}});
-  }
-  const Claim* jump = FindClaim(claims, "loss-jumped");
-  if (jump && !jump->passing) {
-    return say(Health::kNotEstablished,
-               followed(Form("This record is too short to be called healthy.",
-                             "这份记录太短，不能称为健康。"),
-                        jump->sentence));
-  }
-  if (s.skipped_steps == s.steps) {
-    if (s.scale_last && *s.scale_last <= 1) {
-      return say(
-          Health::kBroken,
-          {Form("Every one of {0:step} recorded was skipped, and the loss scale is down to {1}.",
-                "所记录的 {0} 步全部被跳过，损失缩放已降到 {1}。"),
-           {s.steps, Number(s.scale_last)}});
-    }
-    if (s.scale_last) {
-      return say(
-          Health::kNotEstablished,
-          {Form("All {0:step} recorded were skipped: the scaler found no scale yet, it is at {1}.",
-                "所记录的 {0} 步全部被跳过：scaler 还没有找到合适的缩放，"
-                "目前为 {1}。"),
-           {s.steps, Number(s.scale_last)}});
-    }
-    return say(Health::kNotEstablished,
-               {Form("All {0:step} recorded were skipped: the scaler found no scale yet.",
-                     "所记录的 {0} 步全部被跳过：scaler 还没有找到合适的缩放。"),
-                {s.steps}});
-  }
-  if (!facts.monitored && s.finite_losses < kLeastSteps) {
-    return say(Health::kNotEstablished, {Form("The log shows {0:loss|losses}: too few to judge.",
-                                              "日志只有 {0} 个损失：太少，无法判断。"),
-                                         {s.finite_losses}});
-  }
-  if (!facts.monitored && facts.course.zero_losses >= kLeastSteps) {
-    return say(Health::kNotEstablished, ZeroLossText(facts));
-  }
+  return NotEstablished({Form("All {0:step} recorded were skipped: the scaler found no scale yet.",
+                              "所记录的 {0} 步全部被跳过：scaler 还没有找到合适的缩放。"),
+                         {s.steps}});
+}
+
+Answer FewLosses(const Asked& asked) {
+  if (asked.facts.monitored || asked.steps.finite_losses >= kLeastSteps) return {};
+  return NotEstablished({Form("The log shows {0:loss|losses}: too few to judge.",
+                              "日志只有 {0} 个损失：太少，无法判断。"),
+                         {asked.steps.finite_losses}});
+}
+
+Answer ZeroLosses(const Asked& asked) {
+  if (asked.facts.monitored || asked.facts.course.zero_losses < kLeastSteps) return {};
+  return NotEstablished(ZeroLossText(asked.facts));
+}
+
+Answer Healthy(const Asked& asked) {
+  const Facts& facts = asked.facts;
+  const summary::Summary& s = asked.steps;
+  const Claim* jump = FindClaim(asked.claims, "loss-jumped");
   Sentence headline(jump ? Form("No sign of lasting trouble in {0}", "{0}中没有持续问题的迹象")
                          : Form("No sign of trouble in {0}", "{0}中没有问题的迹象"),
                     {CountOfRows(facts, s.steps)});
@@ -381,7 +435,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
     headline += summary::DiscardedText(s);
   }
   if (jump) headline += jump->sentence;
-  AddNotes(facts, claims, headline);
+  AddNotes(facts, asked.claims, headline);
   if (facts.status == runs::Status::kException || facts.status == runs::Status::kKilled) {
     headline +=
         facts.loop.failed ? FailedCallText(*facts.loop.failed)
@@ -390,34 +444,52 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                   "The training ended with an exception; the recorded numbers do not tell why.",
                   "训练因异常结束；所记录的数字不能说明原因。"))
         : facts.ended_by_signal
-            ? Sentence(Form(summary::kEndedBySignal,
-                            "训练进程被信号终止（Ctrl-C、时间限制、调度器）。"))
+            ? Sentence(
+                  Form(summary::kEndedBySignal, "训练进程被信号终止（Ctrl-C、时间限制、调度器）。"))
             : Sentence(
                   Form("The process was killed or went away; the recorded numbers do not tell why.",
                        "进程被终止或消失；所记录的数字不能说明原因。"));
   }
-  say(Health::kHealthy, std::move(headline));
+  return Ruling{Health::kHealthy, std::move(headline)};
+}
+
+// What the record shows without shadow steps, by the first row that answers. Each is a measurement;
+// what is only recognised has no row.
+constexpr Answer (*kRows[])(const Asked&) = {
+    GradientsReplaced, NonFiniteStays, NonFinite,  KnownException, KnownError,   TooFewSteps,
+    ScaleCollapsed,    Diverged,       RoseInAll,  ScaleFalls,     ManySkips,    SkippedInARow,
+    ManyBadGradients,  Exploded,       Fault,      NotUnderstood,  DoesNotLearn, NothingRecorded,
+    KnownLine,         JumpAtTheEnd,   AllSkipped, FewLosses,      ZeroLosses,   Healthy};
+
+void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
+  const Asked asked{facts, claims, facts.summary};
+  for (const auto& row : kRows) {
+    Answer answer = row(asked);
+    if (!answer) continue;
+    d.verdict = answer->verdict;
+    d.reason = std::move(answer->reason);
+    return;
+  }
 }
 
 // What shows a fault that losses do not, and from where on; it may be older than the first compared
 // step.
-Sentence SilentFault(const Facts& facts, const runs::ShadowFinding& lead,
-                     const Sentence& measured) {
+Sentence SilentFault(const Facts& facts, const runs::ShadowFinding& lead) {
   const int64_t step = lead.since.value_or(lead.step);
   const Sentence shows = ComparesWithItself(lead) ? Form("the run's own values", "训练自身的数值")
                                                   : Form("shadow steps", "影子步");
   if (!ComparesWithItself(lead) && IsFirstCompared(facts, step)) {
     return {Form("Losses alone show no trouble, but {0} do, from the first compared step on (step "
-                 "{1}; earlier steps were not compared): {2}",
+                 "{1}; earlier steps were not compared).",
                  "仅看损失没有问题，但{0}从首个比较过的步（第 {1} 步；"
-                 "更早的步没有比较）起显示：{2}"),
-            {shows, step, measured}};
+                 "更早的步没有比较）起显示有问题。"),
+            {shows, step}};
   }
-  return {lead.since ? Form("Losses alone show no trouble, but {0} do, from step {1} on: {2}",
-                            "仅看损失没有问题，但{0}从第 {1} 步起显示：{2}")
-                     : Form("Losses alone show no trouble, but {0} do, first at step {1}: {2}",
-                            "仅看损失没有问题，但{0}首次在第 {1} 步显示：{2}"),
-          {shows, step, measured}};
+  return {lead.since ? Form("Losses alone show no trouble, but {0} do, from step {1} on.",
+                            "仅看损失没有问题，但{0}从第 {1} 步起显示有问题。")
+                     : Form("Losses alone show no trouble, but {0} do, first at step {1}.",
+                            "仅看损失没有问题，但{0}首次在第 {1} 步显示有问题。"),
+          {shows, step}};
 }
 
 }  // namespace
@@ -425,24 +497,20 @@ Sentence SilentFault(const Facts& facts, const runs::ShadowFinding& lead,
 void Judge(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
   JudgeRecord(facts, claims, d);
   const Mechanism* mechanism = LeadingMechanism(facts);
-  if (!mechanism) {
-    if (facts.onset && facts.monitored && facts.onset->phase != Phase::kData) {
-      d.headline += Form(
-          "Whether it is precision is not established: no shadow step shows where it comes from.",
-          "是否是精度问题尚未确定：没有影子步显示它从何而来。");
-    }
-    return;
-  }
-  Sentence measured(Form("{0}.", "{0}。"), {MeasuredTitle(facts.measured, *mechanism)});
-  measured += PrecisionSentence(facts.measured, *mechanism);
   const bool silent = d.verdict == Health::kHealthy || d.verdict == Health::kNotEstablished;
-  if (!silent && IsAfterDivergence(facts, *mechanism)) return;
-  if (silent) {
-    d.verdict = Health::kDegraded;
-    d.headline = SilentFault(facts, facts.measured.Lead(*mechanism).finding, measured);
-  } else {
-    d.headline += std::move(measured);
+  if (!mechanism && facts.onset && facts.monitored && facts.onset->phase != Phase::kData) {
+    d.reason += Form(
+        "Whether it is precision is not established: no shadow step shows where it comes from.",
+        "是否是精度问题尚未确定：没有影子步显示它从何而来。");
   }
+  if (mechanism && silent) {
+    d.verdict = Health::kDegraded;
+    d.reason = SilentFault(facts, facts.measured.Lead(*mechanism).finding);
+  }
+  d.headline = d.reason;
+  if (!mechanism || (!silent && IsAfterDivergence(facts, *mechanism))) return;
+  d.headline += Sentence(Form("{0}.", "{0}。"), {MeasuredTitle(facts.measured, *mechanism)});
+  d.headline += PrecisionSentence(facts.measured, *mechanism);
 }
 
 }  // namespace mpnanny::diagnosis

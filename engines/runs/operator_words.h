@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/run_words.h"
 #include "engines/runs/sentence.h"
 
 namespace mpnanny::runs {

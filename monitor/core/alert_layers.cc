@@ -10,9 +10,38 @@
 
 namespace mpnanny {
 
-void DeadLayers::Sample(int64_t step, std::span<const LayerGradient> layers, Alerts& out) {
+namespace {
+
+double Largest(std::span<const LayerGradient> layers) {
   double largest = 0;
   for (const LayerGradient& layer : layers) largest = std::max(largest, layer.absmax);
+  return largest;
+}
+
+}  // namespace
+
+void VanishingLayers(int64_t step, std::span<const LayerGradient> layers, Alerts& out) {
+  const double largest = Largest(layers);
+  if (!(largest >= kVanishAbsmax)) return;
+  for (const LayerGradient& layer : layers) {
+    const bool vanishes =
+        layer.absmax > 0 && layer.absmax < kVanishAbsmax && layer.absmax < kVanishRatio * largest;
+    if (!vanishes) continue;
+    const std::string word = LayerWord(layer.name);
+    AlertRow& alert = out.emplace_back(MakeAlert(
+        AlertType::kGradVanish, step, Phase::kBackward,
+        Message("%.*s: its largest unscaled gradient is %.4g, under %g, while that of other layers "
+                "reaches %.3g.",
+                static_cast<int>(word.size()), word.data(), layer.absmax, kVanishAbsmax, largest)));
+    alert.layer = layer.layer;
+    alert.kind = TensorKind::kGradient;
+    alert.value = layer.absmax;
+    alert.threshold = kVanishAbsmax;
+  }
+}
+
+void DeadLayers::Sample(int64_t step, std::span<const LayerGradient> layers, Alerts& out) {
+  const double largest = Largest(layers);
   // A gradient that is small everywhere is GRAD_VANISH's.
   if (!(largest > kVanishAbsmax)) return;
   for (const LayerGradient& layer : layers) {

@@ -1,5 +1,5 @@
-// Alerts on single layers over several samples: DEAD_LAYER, STALE_UPDATE; and ABSORPTION, which one
-// sample shows.
+// Alerts on single layers over several samples: DEAD_LAYER, STALE_UPDATE; and GRAD_VANISH and
+// ABSORPTION, which one sample shows.
 //
 // Each class keeps the history that its condition needs, by layer id, and belongs to the training
 // thread. Names are passed in, so that nothing here looks a layer up.
@@ -34,6 +34,9 @@ class DeadLayers {
  private:
   std::unordered_map<int64_t, int> samples_;  // in a row
 };
+
+// GRAD_VANISH of single layers, while others are alive (of the whole model: GradientConditions).
+void VanishingLayers(int64_t step, std::span<const LayerGradient> layers, Alerts& out);
 
 // What an optimizer step did to the sampled elements of a weight.
 struct WeightUpdate {

@@ -40,9 +40,9 @@ std::vector<AlertDefinition> MakeDefinitions() {
             "of the first %d steps, after those",
             kExplosionAbsmax, kExplosionRatio, kExplosionOfStart, kWarmupSteps)},
       {AlertType::kGradVanish, Severity::kWarning,
-       Text("unscaled gradient absmax of the whole model < %g (not 0), or global norm < %g x its "
-            "median after %d steps",
-            kVanishAbsmax, kVanishRatio, kWarmupSteps)},
+       Text("unscaled gradient absmax of the whole model < %g (not 0), or that of a layer < %g and "
+            "< %g x the largest; or global norm < %g x its median after %d steps",
+            kVanishAbsmax, kVanishAbsmax, kVanishRatio, kVanishRatio, kWarmupSteps)},
       {AlertType::kLossScaleLow, Severity::kWarning,
        Text("loss scale < max(%g, initial / %g), with at most %g as the initial scale",
             kLowScaleFloor, kLowScaleDivisor, kUsualInitialScale)},

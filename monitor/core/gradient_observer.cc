@@ -103,13 +103,14 @@ void GradientObserver::RaiseMagnitude(Alerts& out) {
                         out);
 }
 
-void GradientObserver::RaiseDeadLayers(const ForwardObserver& forward, Alerts& out) {
+void GradientObserver::RaiseSmallLayers(const ForwardObserver& forward, Alerts& out) {
   std::vector<LayerGradient> gradients;
   for (int64_t id = 1; id <= absmax_.last(); ++id) {
     const Layer& each = layers_.at(id);
     const bool ran = forward.Ran(id) || each.type == kParameterType || !forward.any_ran();
     if (absmax_.Get(id) >= 0 && ran) gradients.push_back({id, each.name, absmax_.Get(id)});
   }
+  VanishingLayers(schedule_.step(), gradients, out);
   dead_layers_.Sample(schedule_.step(), gradients, out);
 }
 

@@ -44,7 +44,7 @@ class GradientObserver {
   void RaiseNorm(const StepFacts& facts, Alerts& out) { conditions_.Norm(facts, out); }
   // Of sampled steps: the largest gradient; layers that get none.
   void RaiseMagnitude(Alerts& out);
-  void RaiseDeadLayers(const ForwardObserver& forward, Alerts& out);
+  void RaiseSmallLayers(const ForwardObserver& forward, Alerts& out);
 
  private:
   struct NonFinite {

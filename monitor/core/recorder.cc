@@ -134,7 +134,7 @@ void Recorder::RaiseSampled(const StepEnd& end, Alerts& out) {
   // A step that is skipped changes nothing, and its gradients are those of a scale that is too
   // high.
   if (finite && !end.skipped) {
-    gradients_.RaiseDeadLayers(forward_, out);
+    gradients_.RaiseSmallLayers(forward_, out);
     updates_.RaiseStale(out);
   }
   updates_.ReportSmallStates();

@@ -62,6 +62,23 @@ TEST_F(DeadLayersTest, AModelThatIsDeadAltogetherIsNotOfOneLayer) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(Sample(1e-9, 0), "");
 }
 
+// --- GRAD_VANISH of a layer ---
+
+TEST(VanishingLayers, OneLayerBesideOthersThatAreAlive) {
+  const auto fires = [](double first, double second) {
+    Alerts out;
+    const LayerGradient gradients[] = {{1, "a", first}, {2, "b", second}};
+    VanishingLayers(7, gradients, out);
+    return Types(out) + (out.empty() ? "" : " " + std::to_string(out[0].layer.value_or(-1)));
+  };
+  EXPECT_EQ(fires(1, 1e-11), "GRAD_VANISH 2");
+  EXPECT_EQ(fires(9e-9, 1), "GRAD_VANISH 1");
+  EXPECT_EQ(fires(1, 2e-8), "");
+  EXPECT_EQ(fires(1, 0), "");         // DEAD_LAYER's
+  EXPECT_EQ(fires(1e-9, 1e-11), "");  // of the whole model, which is one alert
+  EXPECT_EQ(fires(5e-8, 9e-9), "");   // small as all the others are
+}
+
 // --- STALE_UPDATE ---
 
 TEST(StaleUpdates, CountsWhatWasMeantToMove) {

@@ -34,6 +34,8 @@ Json DiagnosisSchema() {
       {{"cause", runs::TextSchema("Knowledge case (mpnanny://knowledge/{case}); null: measured, no case fits.", true)},
        {"title", runs::TextSchema("What was measured; of a cause that nothing was measured of, its case's title.")},
        {"confidence", {{"type", "number"}, {"minimum", 0}, {"maximum", 1}}},
+       {"basis", {{"enum", {"measured", "recognised"}}, {"description", "Recognised: possible, by signs that others share; at most 0.5."}}},
+       {"precision", runs::TextSchema("What was measured of precision; null if nothing was.", true)},
        {"evidence", runs::ListSchema(texts, "What speaks for it, with numbers.")},
        {"against", runs::ListSchema(texts, "What speaks against it.")},
        {"lines", runs::ListSchema(texts, "file:line that shadow steps point at.")},

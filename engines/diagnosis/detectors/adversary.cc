@@ -81,7 +81,7 @@ void DetectAdversary(const Facts& facts, std::vector<Claim>& claims) {
                          "这是博弈的结果，不是精度问题。"),
                     {std::move(grounds)}};
   claim.strength = 1;
-  claim.fault = true;
+  claim.open = true;
   claim.place = FaultPlace{
       at, Phase::kBackward, "", "", "", Form("a generator without a gradient", "没有梯度的生成器")};
   claims.push_back(std::move(claim));

@@ -55,7 +55,7 @@ std::vector<Claim> RunDetectors(const Facts& facts) {
       DetectForwardOverflow, DetectOriginPlace,      DetectSoftmaxOrigins,  DetectDomainOrigins,
       DetectLossBackward,    DetectRootGradient,     DetectOverflowOrigins, DetectNormOutputZero,
       DetectRawInputs,       DetectGradientOverflow, DetectOptimizerOrigin, DetectLostGradients,
-      DetectScalerOrder,  DetectScalerRestart,    DetectLossScale,       DetectSkippedSteps,
+      DetectScalerOrder,     DetectScalerRestart,    DetectLossScale,       DetectSkippedSteps,
       DetectZeroRate,        DetectLostUpdates,      DetectAccumulation,    DetectPoisonedBuffer,
       DetectGrowingLogits,   DetectLrJump,           DetectRecurrence,      DetectOptimizerRestart,
       DetectOutlierBatch,    DetectConstantInput,    DetectDeadUnits,       DetectZeroGradients,
@@ -64,6 +64,11 @@ std::vector<Claim> RunDetectors(const Facts& facts) {
   std::vector<Claim> claims;
   for (const Detector detect : kAll) detect(facts, claims);
   WeighAgainstShadow(facts.measured, claims);
+  for (Claim& claim : claims) {
+    if (claim.ground == Ground::kMeasured || !claim.fault) continue;
+    claim.fault = false;
+    if (!claim.open) claim.note = true;
+  }
   return claims;
 }
 

@@ -40,6 +40,7 @@ void DetectConstantInput(const Facts& facts, std::vector<Claim>& claims) {
   if (!batch) return;
   Claim claim;
   claim.id = "constant-input";
+  claim.ground = Ground::kMeasured;
   claim.sentence = {
       Form("The batch that enters {0} is 0 in every element, in each of {1:sample} (steps {2} to "
            "{3}): the model is given nothing to learn from.",

@@ -14,6 +14,7 @@ using runs::Sentence;
 // Half of a ReLU's outputs are zero in health, sometimes 90 %. Past this nothing is left to learn
 // from.
 constexpr double kDead = 0.97;
+constexpr int64_t kStill = 5;  // steps without any gradient, to the end
 
 // Whether a module before it gave as many elements and not zeros: then what goes in here has passed
 // something between the two. The batch itself has not.
@@ -73,6 +74,9 @@ void DetectDeadUnits(const Facts& facts, std::vector<Claim>& claims) {
   }
   Claim claim;
   claim.id = "dead-units";
+  // Units that are off while gradients pass beside them are no fault by themselves.
+  const bool nothing_passes = turns.lived && turns.zero_norms >= kStill;
+  if (nothing_passes) claim.ground = Ground::kMeasured;
   claim.sentence = {
       Form("{0} gives zeros for {1} % of its output from step {2} on ({3} of {4:rectified layer}): "
            "the units behind it are off for every input, and no gradient passes.",

@@ -24,14 +24,23 @@ struct FaultPlace {
   runs::Sentence what;                    // for people, escaped
 };
 
+// What a claim stands on.
+enum class Ground {
+  kMeasured,  // the record holds it: a value, a call, an operator with what went in and came out
+  // Figures look as they do where this is the mistake. Others look like it: such a claim makes no
+  // verdict, and no cause is sure by it.
+  kRecognised,
+};
+
 struct Claim {
   std::string id;           // a sign
+  Ground ground = Ground::kRecognised;
   runs::Sentence sentence;  // evidence for people, with numbers
   double strength = 0;      // 0…1: how sure the detector is of it
   // "category:nan-inf", "component:data", "precision:fp32"; with "!" in front: every case that does
   // not have it.
   std::vector<std::string> favours, opposes;
-  // The run is not healthy for this alone, whatever its loss does.
+  // The run is not healthy for this alone, whatever its loss does; of what is measured.
   bool fault = false;
   // It is about values that rounding or underflow takes away there, told from statistics: shadow
   // steps measure that, and where they compared it and found nothing it is no fault.

@@ -36,9 +36,11 @@ bool HasDomain(const std::string& op) {
          op == "atanh" || op == "erfinv" || op == "rsqrt" || op == "lgamma";
 }
 
-void Add(const char* id, Sentence sentence, double strength, std::vector<Claim>& claims) {
+void Add(const char* id, Ground ground, Sentence sentence, double strength,
+         std::vector<Claim>& claims) {
   Claim claim;
   claim.id = id;
+  claim.ground = ground;
   claim.sentence = std::move(sentence);
   claim.strength = strength;
   claims.push_back(std::move(claim));
@@ -53,7 +55,7 @@ void JudgeOperator(const NanOrigin& origin, std::vector<Claim>& claims) {
   const bool probabilities = !origin.largest || *origin.largest <= kProbability;
   if (IsLog(op) && (origin.backward || origin.neginf || origin.posinf) &&
       (origin.backward || probabilities)) {
-    Add("log-of-zero",
+    Add("log-of-zero", Ground::kMeasured,
         {Form("{0} met a 0 among finite values{1}{2}: probabilities that had underflowed. "
               "log_softmax and the losses on logits take the logarithm before anything can "
               "underflow.",
@@ -64,7 +66,7 @@ void JudgeOperator(const NanOrigin& origin, std::vector<Claim>& claims) {
                                : Sentence(Form(" in {0}", "（{0}）"), {origin.dtype})}},
         1, claims);
   } else if (!origin.backward && (IsLog(op) || (HasDomain(op) && origin.nan))) {
-    Add("domain-error",
+    Add("domain-error", Ground::kMeasured,
         {Form("{0} got finite values that it is not defined for{1}: a negative number or zero. No "
               "precision helps.",
               "{0} 得到了它没有定义的有限值{1}：负数或零。"
@@ -74,6 +76,7 @@ void JudgeOperator(const NanOrigin& origin, std::vector<Claim>& claims) {
   } else if (!origin.backward && origin.nan && IsSpread(op)) {
     Claim claim;
     claim.id = "traced-producer";
+    claim.ground = Ground::kMeasured;
     claim.sentence = {Form("{0} gave NaN, and what went in is finite{1}: the spread of a single "
                            "value is 0 / 0, in any format.",
                            "{0} 的结果为 NaN，而输入是有限的{1}：单个值的离散程度是 0 / 0"
@@ -96,7 +99,7 @@ void JudgeOperator(const NanOrigin& origin, std::vector<Claim>& claims) {
     const bool half =
         IsHalf(origin.dtype) && (!origin.largest || std::fabs(*origin.largest) < kSmallInHalf);
     if (half) {
-      Add("half-zero-division",
+      Add("half-zero-division", Ground::kMeasured,
           {Form("{0} divided by 0 in float16, with values{1}: squares and eps of that size "
                 "underflow in FP16 (under 6e-8 is 0). In FP32 the divisor lives.",
                 "{0} 在 float16 中除以 0，数值{1}："
@@ -105,7 +108,7 @@ void JudgeOperator(const NanOrigin& origin, std::vector<Claim>& claims) {
            {name, largest}},
           1, claims);
     } else {
-      Add("zero-division",
+      Add("zero-division", Ground::kMeasured,
           {Form("{0} divided by 0: what went in is finite{1}.", "{0} 除以 0：其输入是有限的{1}。"),
            {name, largest}},
           1, claims);
@@ -129,7 +132,7 @@ void DetectDomainOrigins(const Facts& facts, std::vector<Claim>& claims) {
       (own_code || NameHas(onset.layer_type, {"pool", "mean"})) &&
       !FindClaim(claims, "masked-row-softmax") && !FindDivergence(facts).norm &&
       !IsRuledOut(facts, "domain-error")) {
-    Add("domain-error",
+    Add("domain-error", Ground::kRecognised,
         {Form("{0} made NaN of finite inputs in its own code, in a format that does not overflow "
               "there: 0 / 0, or a logarithm or root outside of its domain. FP32 does so too.",
               "{0} 在自己的代码中由有限的输入得出 NaN，"
@@ -144,7 +147,7 @@ void DetectDomainOrigins(const Facts& facts, std::vector<Claim>& claims) {
   const double reach = output ? output->last().absmax.value_or(0) : 0;
   const double gap = UsesHalf(facts) ? kGapHalf : kGapWide;
   if (output && 2 * reach > gap && !IsRuledOut(facts, "log-of-zero")) {
-    Add("log-of-zero",
+    Add("log-of-zero", Ground::kRecognised,
         {Form("Before it the output of {0} reached {1}: logits so far apart make probabilities "
               "that underflow to 0, whose logarithm is -Inf.",
               "在此之前，{0} 的输出达到 {1}：logits 相距如此之大，"
@@ -167,7 +170,7 @@ void DetectDomainOrigins(const Facts& facts, std::vector<Claim>& claims) {
                       "此前模型的输出最大只到 {0}，任何 softmax 都不会因此下溢。"),
                  {runs::Number(reach)});
   }
-  Add("domain-error", std::move(unnamed), 0.5, claims);
+  Add("domain-error", Ground::kRecognised, std::move(unnamed), 0.5, claims);
 }
 
 }  // namespace mpnanny::diagnosis

@@ -22,6 +22,7 @@ constexpr size_t kDepth = 4;  // weight matrices in a row
 // Of the fade, as a share of its logarithm, what one matrix may take: a head that begins near 0 or
 // a single dead layer is another matter.
 constexpr double kMostOfOne = 0.5;
+constexpr double kLearns = 0.05;  // of the loss
 
 // A module in one sample. Indices are of the sample's modules, in the order of the forward pass.
 struct Stage {
@@ -135,11 +136,17 @@ bool IsFade(const Fade& fade) {
          std::log(most) <= kMostOfOne * std::log(fade.Times());
 }
 
-void Tell(const Fade& fade, std::vector<Claim>& claims) {
+void Tell(const Facts& facts, const Fade& fade, std::vector<Claim>& claims) {
   const std::string from = runs::Name(fade.matrices.back()->matrix->layer),
                     to = runs::Name(fade.matrices.front()->matrix->layer);
   Claim claim;
   claim.id = "fading-gradient";
+  // A net that learns all the same does without those gradients.
+  const summary::Summary& s = facts.summary;
+  if (s.loss_start && s.loss_end &&
+      *s.loss_end > *s.loss_start - kLearns * std::fabs(*s.loss_start)) {
+    claim.ground = Ground::kMeasured;
+  }
   claim.sentence = {
       Form("At step {0} the gradient fades from {1} ({2}) to {3} ({4}) over {5} matrices, by {6} a "
            "layer{7}. It does so in every precision.",
@@ -179,7 +186,7 @@ void DetectFadingGradient(const Facts& facts, std::vector<Claim>& claims) {
       fade.step = step;
       if (IsFade(fade) && (!worst || fade.Times() > worst->Times())) worst = std::move(fade);
     }
-    if (worst) return Tell(*worst, claims);
+    if (worst) return Tell(facts, *worst, claims);
   }
 }
 

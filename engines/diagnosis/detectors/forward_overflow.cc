@@ -33,6 +33,7 @@ void DetectForwardOverflow(const Facts& facts, std::vector<Claim>& claims) {
            "降低它没有帮助。"),
       {onset.what, onset.step,
        facts.trend ? Sentence(Form("; {0}", "；{0}"), {TrendText(*facts.trend)}) : Sentence()}};
+  if (near || onset.is_overflow) claim.ground = Ground::kMeasured;
   claim.strength = near || onset.is_overflow ? 1 : 0.8;
   claim.favours = {"category:nan-inf", "component:residual"};
   claim.opposes = {

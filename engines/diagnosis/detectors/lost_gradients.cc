@@ -78,12 +78,12 @@ void DetectLostGradients(const Facts& facts, std::vector<Claim>& claims) {
   // Values that are not finite are another story: too small a gradient makes none.
   const double share = facts.onset ? kBesideOnset : 1;
   claim.strength = share * (lost ? 1 : 0.7);
-  claim.fault = lost && !facts.onset;
   claim.lost_in = Claim::LostIn::kGradients;
   claims.push_back(claim);
   if (!lost) return;
   Claim gone;
   gone.id = "gradients-flushed";
+  gone.ground = Ground::kMeasured;
   gone.sentence = {
       Form("{0} % of the gradient elements that live in {1} are under {2} at step {3} ({4} % are "
            "0): FP16 holds them as subnormals and makes zeros of what is under 6e-8. The largest "

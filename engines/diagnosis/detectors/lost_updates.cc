@@ -61,6 +61,7 @@ void DetectFrozen(const Facts& facts, std::vector<Claim>& claims) {
   if (!worst || all <= 0 || frozen < kFrozen * all) return;
   Claim claim;
   claim.id = "frozen-updates";
+  claim.ground = Ground::kMeasured;
   claim.sentence = {Form("{0} % of the updates of weights in {1} are under half an ulp of the "
                          "weight and change nothing (most in {2}): the weights need an FP32 copy.",
                          "{1} 权重的更新量有 {0} % 小于权重的半个 ulp，"
@@ -120,6 +121,7 @@ void DetectZeroed(const Facts& facts, std::vector<Claim>& claims) {
   if (by_steps) first = turns.zero_norms_first;
   Claim claim;
   claim.id = "zeroed-updates";
+  claim.ground = Ground::kMeasured;
   if (by_steps) {
     claim.sentence = {
         Form("From step {0} on the gradients that the optimizer gets are exactly 0, for {1:step}, "
@@ -162,6 +164,7 @@ void DetectHalfClipNorm(const Facts& facts, std::vector<Claim>& claims) {
     if (facts.onset && facts.onset->step <= clip.step) return;
     Claim claim;
     claim.id = "half-clip-norm";
+    claim.ground = Ground::kMeasured;
     claim.sentence = {Form("At step {0} the norm to clip by was {1} in float16, with finite "
                            "gradients: every gradient was multiplied by 0.",
                            "在第 {0} 步，裁剪所用的范数在 float16 中为 {1}，"

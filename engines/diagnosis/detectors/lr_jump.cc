@@ -31,6 +31,7 @@ void DetectLrJump(const Facts& facts, std::vector<Claim>& claims) {
     if (followed.empty()) continue;
     Claim claim;
     claim.id = "lr-jump";
+    claim.ground = Ground::kMeasured;
     claim.sentence = {
         Form("The learning rate jumped from {0} (its greatest until then) to {1} at step {2}, and "
              "{3}: the schedule did it, not precision.",

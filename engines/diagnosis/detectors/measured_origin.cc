@@ -42,6 +42,7 @@ void TellLoop(const Facts& facts, std::vector<Claim>& claims) {
     if (each.finding.kind != FindingKind::kNotZeroed) continue;
     Claim claim;
     claim.id = "gradients-not-zeroed";
+    claim.ground = Ground::kMeasured;
     claim.sentence = AboutMeasured();
     claim.strength = 1;
     claim.told = true;
@@ -62,6 +63,7 @@ void DetectMeasuredOrigin(const Facts& facts, std::vector<Claim>& claims) {
   if (signs.size() != 1 || FindClaim(claims, signs.front())) return;
   Claim claim;
   claim.id = signs.front();
+  claim.ground = Ground::kMeasured;
   claim.sentence = AboutMeasured();
   claim.strength = kKindOnly;
   claim.told = true;

@@ -29,6 +29,7 @@ void AddBadState(const Facts& facts, std::vector<Claim>& claims) {
       [&](const LoadSeen& load) { return load.what == "optimizer" && load.step <= onset.step; });
   Claim claim;
   claim.id = "state-not-finite";
+  claim.ground = Ground::kMeasured;
   claim.sentence = {Form("The optimizer's state {0} of {1} holds NaN after step {2}, while the "
                          "weights and the gradient were finite before it: sums and products of "
                          "finite numbers make no NaN, so that the state held it before.",
@@ -112,6 +113,7 @@ void DetectOptimizerOrigin(const Facts& facts, std::vector<Claim>& claims) {
                     "首先变为非有限的是权重或优化器状态，在第 {0} 步：{1}。"
                     "是此前优化器的更新造成的。"),
         {onset.step, onset.what}};
+    if (made) claim.ground = Ground::kMeasured;
     claim.strength = state ? 1 : 0.7;
     claim.favours = {"component:optimizer", "component:weights"};
     claim.opposes = {"!component:optimizer"};
@@ -128,6 +130,7 @@ void DetectOptimizerOrigin(const Facts& facts, std::vector<Claim>& claims) {
   if (weights == facts.alerts.end()) return;
   Claim claim;
   claim.id = "unchecked-gradient";
+  claim.ground = Ground::kMeasured;
   claim.sentence = {
       Form("The gradient of step {0} was not finite and was applied all the same: at step {1} the "
            "weights of {2} are not finite. Without a GradScaler nobody looks before the step.",

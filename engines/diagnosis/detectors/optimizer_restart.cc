@@ -33,11 +33,11 @@ void DetectOptimizerRestart(const Facts& facts, std::vector<Claim>& claims) {
     const bool within = optimizer.step > begin && &optimizer != &facts.loop.optimizers.front();
     if (!fresh || (!resumed_run && !within)) continue;
     const Spike* spike = SpikeAfter(facts, optimizer.step);
-    const bool loaded = std::any_of(facts.loop.loads.begin(), facts.loop.loads.end(),
-                                    [&](const LoadSeen& load) {
-                                      return load.what == "model" && load.step <= optimizer.step &&
-                                             load.step + kSoon >= optimizer.step;
-                                    });
+    const bool loaded =
+        std::any_of(facts.loop.loads.begin(), facts.loop.loads.end(), [&](const LoadSeen& load) {
+          return load.what == "model" && load.step <= optimizer.step &&
+                 load.step + kSoon >= optimizer.step;
+        });
     const bool rose = facts.parent && facts.parent->last_loss && facts.summary.loss_start &&
                       *facts.summary.loss_start > 1.3 * std::fabs(*facts.parent->last_loss);
     if (!spike && !loaded && !rose) continue;
@@ -67,6 +67,8 @@ void DetectOptimizerRestart(const Facts& facts, std::vector<Claim>& claims) {
                      : Sentence(),
          std::move(jumped)}};
     claim.strength = spike || rose ? 1 : KeepsState(optimizer.kind) ? 0.7 : 0.4;
+    // In one process a new optimizer may as well be a new phase of the training.
+    if (resumed_run && (spike || rose)) claim.ground = Ground::kMeasured;
     claim.fault = spike || rose || KeepsState(optimizer.kind);
     claim.place = FaultPlace{optimizer.step,
                              Phase::kOptimizer,

@@ -9,6 +9,7 @@ void DetectOriginPlace(const Facts& facts, std::vector<Claim>& claims) {
   Claim claim;
   if (onset.phase == Phase::kData) {
     claim.id = "data-not-finite";
+    claim.ground = Ground::kMeasured;
     claim.sentence = {runs::Form("The batch itself is not finite at step {0}: {1} ({2}). What the "
                                  "model computes from it says nothing about precision.",
                                  "第 {0} 步的批次本身非有限：{1}（{2}）。"

@@ -61,11 +61,11 @@ void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims) {
       {worst->step, runs::Number(worst->value), runs::Number(worst->median), std::move(norm),
        *worst->over}};
   claim.strength = 0.9;
-  const auto as_high = std::count_if(
-      facts.turns.spikes.begin(), facts.turns.spikes.end(),
-      [&](const Spike& spike) { return spike.value >= kAsHigh * worst->value; });
+  const auto as_high =
+      std::count_if(facts.turns.spikes.begin(), facts.turns.spikes.end(),
+                    [&](const Spike& spike) { return spike.value >= kAsHigh * worst->value; });
   const bool harmless = WasGotOver(facts, worst->step, worst->median) || as_high > 1;
-  claim.fault = !harmless;
+  claim.open = !harmless;
   claim.note = harmless;
   claim.place = FaultPlace{
       worst->step, Phase::kData, "", "", "", Form("a batch out of the ordinary", "异常的批次")};

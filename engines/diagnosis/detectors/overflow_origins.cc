@@ -33,7 +33,7 @@ std::optional<Kind> KindOf(const NanOrigin& origin) {
                                         "两个激活（例如 query 与 key）的乘积随其大小的平方增长")};
   }
   if (IsOperator(origin, {"sum", "mean", "cumsum", "nansum", "prod", "var", "std", "var_mean",
-                         "mse_loss", "logsumexp", "linalg_vector_norm", "norm"})) {
+                          "mse_loss", "logsumexp", "linalg_vector_norm", "norm"})) {
     return Kind{"sum-overflow", Form("the sum of many values that each fit does not",
                                      "许多数值各自都放得下，而它们的和放不下")};
   }
@@ -70,6 +70,7 @@ void DetectOverflowOrigins(const Facts& facts, std::vector<Claim>& claims) {
     if (!kind) continue;
     Claim claim;
     claim.id = kind->id;
+    claim.ground = Ground::kMeasured;
     claim.sentence = {Form("{0} made Inf in {1} of finite values{2}: {3}.",
                            "{0} 在 {1} 中由有限的数值{2}得出 Inf：{3}。"),
                       {OperatorName(origin), origin.dtype,

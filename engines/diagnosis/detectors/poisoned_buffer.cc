@@ -34,6 +34,7 @@ const SeenAlert* FirstBufferAlert(const Facts& facts) {
 void DetectPoisonedBuffer(const Facts& facts, std::vector<Claim>& claims) {
   Claim claim;
   claim.id = "poisoned-buffer";
+  claim.ground = Ground::kMeasured;
   claim.strength = 1;
   claim.fault = true;
   if (const SeenAlert* alert = FirstBufferAlert(facts)) {

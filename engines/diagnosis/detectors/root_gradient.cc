@@ -41,6 +41,7 @@ void DetectRootGradient(const Facts& facts, std::vector<Claim>& claims) {
                            "根号或范数的导数为 1 / (2 root)，对零向量为无穷大；"
                            "再乘以 0 就是 NaN。"),
                       {OperatorName(origin)}};
+    claim.ground = Ground::kMeasured;
     claim.strength = 1;
     claims.push_back(std::move(claim));
     return;

@@ -21,6 +21,7 @@ constexpr double kLeastLimit = 0.01, kMostLimit = 1000;
 Claim Fault(const char* id, int64_t step, Phase phase, Sentence what, Sentence sentence) {
   Claim claim;
   claim.id = id;
+  claim.ground = Ground::kMeasured;
   claim.sentence = std::move(sentence);
   claim.strength = 1;
   claim.fault = claim.in_loop = true;
@@ -38,6 +39,7 @@ void SayWhetherItMadeTheOnset(const Facts& facts, Claim& claim) {
       Form("That is a fault of its own: it does not make {0}.", "这是另一个故障：它不会造成{0}。"),
       {facts.onset->what});
   claim.strength = 0.2;
+  claim.ground = Ground::kRecognised;
   claim.in_loop = false;
 }
 
@@ -76,8 +78,8 @@ void DetectScaledClip(const Facts& facts, std::vector<Claim>& claims) {
   }
 }
 
-// Gradients that overflow are the price of a loss scale, which scaler.step() pays by leaving the step
-// out.
+// Gradients that overflow are the price of a loss scale, which scaler.step() pays by leaving the
+// step out.
 void DetectUnguardedStep(const Facts& facts, std::vector<Claim>& claims) {
   const std::optional<int64_t>& first = facts.loop.unguarded_step;
   if (!first || !facts.onset || facts.onset->phase != Phase::kBackward) return;

@@ -10,8 +10,8 @@ using runs::Form;
 using runs::Sentence;
 
 constexpr int64_t kSearchBegins = 3;  // steps until the search begins
-constexpr int64_t kSearch = 3;   // skipped steps that make a search: growing costs one
-constexpr double kHigher = 3.9;  // a scaler doubles
+constexpr int64_t kSearch = 3;        // skipped steps that make a search: growing costs one
+constexpr double kHigher = 3.9;       // a scaler doubles
 
 const Burst* SearchAfter(const Turns& turns, int64_t step) {
   for (const Burst& burst : turns.bursts) {
@@ -24,6 +24,7 @@ const Burst* SearchAfter(const Turns& turns, int64_t step) {
 Claim Restart(int64_t step, double from, double to, int64_t skipped, Sentence how) {
   Claim claim;
   claim.id = "scaler-restarted";
+  claim.ground = Ground::kMeasured;
   claim.sentence = {Form("At step {0} the loss scale went from {1} to {2}{3}, and {4:step} were "
                          "skipped while it searched anew: the scaler's state was not carried over.",
                          "在第 {0} 步，损失缩放从 {1} 变为 {2}{3}，"

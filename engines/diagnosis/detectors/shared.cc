@@ -16,7 +16,7 @@ constexpr double kLossRise = 3;
 constexpr double kNormRise = 30;
 constexpr double kEarly = 0.1;     // of the run
 constexpr double kFarBelow = 0.2;  // of the level
-constexpr double kUndone = 0.3;  // of how far the loss had fallen
+constexpr double kUndone = 0.3;    // of how far the loss had fallen
 constexpr double kNormGrew = 5;
 // A loss this far above its least level, where gradients have grown beside it, is rising again.
 constexpr double kAboveLeast = 1.2;
@@ -65,9 +65,7 @@ Divergence FindDivergence(const Facts& facts) {
   return found;
 }
 
-bool LossRose(const Facts& facts) {
-  return !facts.of_players && summary::LossRose(facts.summary);
-}
+bool LossRose(const Facts& facts) { return !facts.of_players && summary::LossRose(facts.summary); }
 
 bool IsUndone(const Facts& facts) {
   const summary::Summary& s = facts.summary;

@@ -16,10 +16,10 @@ using runs::Number;
 // half of their median. Below that, the noise of small batches begins.
 constexpr double kJump = 1.5;
 constexpr double kStillHigh = 1.25;  // of the level before: still up at the end
-constexpr double kLevel = 1.1;   // of it: back
-constexpr size_t kCalm = 3;      // losses back at the level that end a spike
-constexpr int64_t kEarlyPart = 4;  // "early": in the first of so many parts of the record
-constexpr double kNormJump = 3;  // a gradient norm that jumped with it is worth telling
+constexpr double kLevel = 1.1;       // of it: back
+constexpr size_t kCalm = 3;          // losses back at the level that end a spike
+constexpr int64_t kEarlyPart = 4;    // "early": in the first of so many parts of the record
+constexpr double kNormJump = 3;      // a gradient norm that jumped with it is worth telling
 
 struct Jumped {
   size_t at = 0;      // index of the loss

@@ -45,6 +45,7 @@ void DetectSoftmaxOrigins(const Facts& facts, std::vector<Claim>& claims) {
   if (mask != origins.end()) {
     Claim claim;
     claim.id = "mask-constant-overflow";
+    claim.ground = Ground::kMeasured;
     claim.sentence = {
         Form("{0} made -Inf in {1} of finite values{2}: a mask's constant is beyond -65504, where "
              "FP16 ends. Times 0, or in a row that is masked throughout, -Inf becomes NaN.",
@@ -69,6 +70,7 @@ void DetectSoftmaxOrigins(const Facts& facts, std::vector<Claim>& claims) {
                            "{0} 由掩码放入的 -Inf 得出 NaN：所有 key 都被掩码的行没有 "
                            "softmax（0 / 0）。在任何精度下都是如此。"),
                       {OperatorName(*row)}};
+    claim.ground = Ground::kMeasured;
     claim.strength = 1;
     claims.push_back(std::move(claim));
     return;

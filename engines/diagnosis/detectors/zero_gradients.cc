@@ -42,6 +42,7 @@ void DetectAll(const Facts& facts, std::vector<Claim>& claims) {
   const bool falls = *s.loss_end < *s.loss_start - kLearnsAnyway * std::fabs(*s.loss_start);
   Claim claim;
   claim.id = "zero-gradients";
+  claim.ground = Ground::kMeasured;
   claim.sentence = {
       Form("The gradient norm is exactly 0 in all {0:step} that show one, while the loss is not 0 "
            "({1} at first, {2} at the end): no weight gets a gradient, from the first step on.",
@@ -98,6 +99,7 @@ void DetectSome(const Facts& facts, std::vector<Claim>& claims) {
   const Series& first = *zero.front();
   Claim claim;
   claim.id = "zero-gradients";
+  claim.ground = Ground::kMeasured;
   claim.sentence = {Form("The gradient of {0} of {1:trained tensor} is exactly 0 in every element, "
                          "in every sample (steps {2} to {3}): {4}.",
                          "{1} 个参与训练的张量中有 {0} 个的梯度在每次采样（第 {2} 到 "

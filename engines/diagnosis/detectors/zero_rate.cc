@@ -56,6 +56,7 @@ void DetectZeroRate(const Facts& facts, std::vector<Claim>& claims) {
                        {turns.rates});
   Claim claim;
   claim.id = "zero-learning-rate";
+  claim.ground = Ground::kMeasured;
   if (all) {
     claim.sentence = {Form("The learning rate is 0 in all {0} that show one: nothing is learned.",
                            "在显示学习率的全部 {0}中，学习率都为 0：什么也没有学到。"),
@@ -80,8 +81,10 @@ void DetectZeroRate(const Facts& facts, std::vector<Claim>& claims) {
       "batches, divided by the batches that are accumulated), and call scheduler.step() as often "
       "as it counts: a schedule of one epoch's steps, or one that is stepped twice, is over too "
       "soon. optimizer.param_groups[0]['lr'] tells the rate in force.",
-      "把整个训练的优化器步数（轮数乘以批数，再除以累积的批数）交给学习率计划，并按它的计数单位调用 "
-      "scheduler.step()：只按一轮的步数制定的计划，或每步前进两次的计划，会过早结束。optimizer.param_groups[0]['lr'] 给出当前生效的学习率。");
+      "把整个训练的优化器步数（轮数乘以批数，再除以累积的批数）交给学习率计划，并按它的计数单位调用"
+      " "
+      "scheduler.step()：只按一轮的步数制定的计划，或每步前进两次的计划，会过早结束。optimizer."
+      "param_groups[0]['lr'] 给出当前生效的学习率。");
   claim.strength = 1;
   claim.fault = true;
   claim.opposes = {"!component:learning-rate"};

@@ -107,7 +107,7 @@ function drawDiagnosis() {
     }
     for (const cause of diagnosis.hypotheses ?? []) {
       const list = (title, items) => items?.length ? el("div", {}, el("strong", {}, title), el("ul", {}, ...items.map((item) => el("li", {}, linked(item))))) : null;
-      parts.push(el("div", { class: "card" }, el("h3", {}, cause.title, " ", el("span", { class: "soft" }, t("confidence", { p: Math.round(100 * cause.confidence) }))),
+      parts.push(el("div", { class: "card" }, el("h3", {}, cause.title, " ", el("span", { class: "soft" }, t(cause.basis ?? "measured") + ", " + t("confidence", { p: Math.round(100 * cause.confidence) }))),
         list(t("evidence"), cause.evidence), list(t("against"), cause.against), cause.fix ? el("p", {}, el("strong", {}, t("fix") + ": "), cause.fix) : null));
     }
     if (diagnosis.next_measurement) parts.push(el("p", { class: "lines" }, el("strong", {}, t("next") + ": "), linked(diagnosis.next_measurement)));
