@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "engines/diagnosis/causes.h"
-#include "engines/diagnosis/fault_place.h"
-#include "engines/diagnosis/measured_text.h"
-#include "engines/diagnosis/next_measurement.h"
-#include "engines/diagnosis/tested.h"
-#include "engines/diagnosis/timeline.h"
-#include "engines/diagnosis/trend.h"
-#include "engines/diagnosis/verdict.h"
+#include "engines/diagnosis/causes/causes.h"
+#include "engines/diagnosis/causes/fault_place.h"
+#include "engines/diagnosis/causes/measured_text.h"
+#include "engines/diagnosis/answer/next_measurement.h"
+#include "engines/diagnosis/verdict/tested.h"
+#include "engines/diagnosis/answer/timeline.h"
+#include "engines/diagnosis/facts/trend.h"
+#include "engines/diagnosis/verdict/verdict.h"
 #include "engines/runs/show.h"
 
 namespace mpnanny::diagnosis {

@@ -11,8 +11,8 @@
 
 #include "engines/cases/case.h"
 #include "engines/diagnosis/detectors/detector.h"
-#include "engines/diagnosis/facts.h"
-#include "engines/diagnosis/rank.h"
+#include "engines/diagnosis/facts/facts.h"
+#include "engines/diagnosis/cases/rank.h"
 #include "engines/diagnosis/summary/verdict_words.h"
 
 namespace mpnanny::diagnosis {

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/text.h"
-#include "engines/diagnosis/code_evidence.h"
-#include "engines/diagnosis/gather.h"
-#include "engines/diagnosis/log_hits.h"
+#include "engines/diagnosis/facts/code_evidence.h"
+#include "engines/diagnosis/facts/gather.h"
+#include "engines/diagnosis/facts/log_hits.h"
 #include "engines/diagnosis/other_models.h"
 #include "engines/runs/show.h"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "engines/cases/case.h"
-#include "engines/diagnosis/log_hits.h"
-#include "engines/diagnosis/rank.h"
+#include "engines/diagnosis/facts/log_hits.h"
+#include "engines/diagnosis/cases/rank.h"
 
 namespace mpnanny::cases {
 namespace {

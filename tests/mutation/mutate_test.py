@@ -241,7 +241,7 @@ def test_every_suite_of_the_table_is_there():
         assert list((ROOT / "tests" / program.removesuffix("_test")).glob("*_test.cc")), program
     for folder in suites.FOLDERS.values():
         assert list((ROOT / folder).glob("*_test.py")), folder
-    assert suites.tests_of("engines/diagnosis/rank.cc") == "runs_test"
+    assert suites.tests_of("engines/diagnosis/cases/rank.cc") == "runs_test"
     assert suites.tests_of("tools/call.cc") == "call_test"
     assert suites.suites_of("numerics/growth.cc", "numerics_test") == ["GrowthTest"]
     assert suites.suites_of("numerics/simd.cc", "numerics_test") == []

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "base/json.h"
-#include "engines/diagnosis/earlier_messages.h"
-#include "engines/diagnosis/failed_call.h"
+#include "engines/diagnosis/facts/earlier_messages.h"
+#include "engines/diagnosis/facts/failed_call.h"
 #include "engines/pack/redaction.h"
 #include "tests/runs/recording.h"
 #include "tests/runs/same_figures.h"
@@ -111,8 +111,7 @@ TEST(AlertDetail, ABatchIsToldByItsRowsAndColumns) {
 std::string RangeOf(const char* tensors) {
   auto json = ParseJson(std::string(R"({"error":"IndexError","tensors":)") + tensors + "}");
   EXPECT_TRUE(json);
-  const runs::Sentence range =
-      diagnosis::OutOfRangeText(diagnosis::ParseFailedCall(3, *json));
+  const runs::Sentence range = diagnosis::OutOfRangeText(diagnosis::ParseFailedCall(3, *json));
   test::ExpectChinese(range);
   return range.English();
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engines/diagnosis/causes.h"
+#include "engines/diagnosis/causes/causes.h"
 
 namespace mpnanny::diagnosis {
 
@@ -49,9 +49,11 @@ inline Facts Logged(const std::string& signal) {
   return facts;
 }
 
+// Measured; what is only recognised: with another ground.
 inline Claim Sure(const std::string& id) {
   Claim claim;
   claim.id = id;
+  claim.ground = Ground::kMeasured;
   claim.strength = 1;
   claim.sentence = "Seen: " + id + ".";
   return claim;

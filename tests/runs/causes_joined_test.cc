@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "engines/diagnosis/causes.h"
-#include "engines/diagnosis/measured_fix.h"
-#include "engines/diagnosis/measured_text.h"
+#include "engines/diagnosis/causes/causes.h"
+#include "engines/diagnosis/causes/measured_fix.h"
+#include "engines/diagnosis/causes/measured_text.h"
 #include "tests/runs/causes_facts.h"
 #include "tests/runs/made_cases.h"
 
@@ -213,7 +213,7 @@ TEST(Causes, TheCaseBringsWhatSpeaksForAndAgainstIt) {
   EXPECT_EQ(joined.unseen[0]->name, "UNDERFLOW");
   EXPECT_EQ(joined.unseen[1]->name, "lr-jump");
   EXPECT_DOUBLE_EQ(joined.weight, 3);
-  EXPECT_TRUE(joined.established);
+  EXPECT_TRUE(joined.telling);
 }
 
 TEST(Causes, OnlyTheBestCaseNamesAndOnlyWhatLeads) {
@@ -321,6 +321,7 @@ TEST(Causes, WhatTheReferenceOpposesIsHardlyBelieved) {
   finding.proof = Proof::kProven;
   EXPECT_NEAR(confidence("not-precision"), 0.3 * untested, 1e-9);
   // What came after the loss rose says nothing of it.
+  finding.kind = FindingKind::kAmplified;
   Facts facts = WithFindings({finding});
   facts.log_hits.emplace_back().signal = "log: a";
   facts.course.loss_low = 0.1;

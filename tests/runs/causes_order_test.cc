@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "engines/diagnosis/causes.h"
-#include "engines/diagnosis/measured_text.h"
+#include "engines/diagnosis/causes/causes.h"
+#include "engines/diagnosis/causes/measured_text.h"
 #include "tests/runs/causes_facts.h"
 #include "tests/runs/made_cases.h"
 
@@ -123,11 +123,11 @@ TEST(Causes, TheRestIsInOrderOfSureness) {
   ASSERT_EQ(causes.size(), 4u);
   EXPECT_EQ(causes[0].mechanism, 0u) << "it explains the first bad value";
   EXPECT_DOUBLE_EQ(causes[0].confidence, 0.45);
-  EXPECT_EQ(causes[1].cause, library.Find("b"));
-  EXPECT_DOUBLE_EQ(causes[1].confidence, 0.45) << "recognised only: no surer than the first";
-  EXPECT_EQ(causes[2].mechanism, 1u);
-  EXPECT_DOUBLE_EQ(causes[2].confidence, 0.7 * 0.9) << "measured as well";
+  EXPECT_EQ(causes[1].mechanism, 1u) << "measured as well";
+  EXPECT_EQ(causes[2].cause, library.Find("b")) << "recognised only";
   EXPECT_EQ(causes[3].cause, library.Find("a"));
+  EXPECT_DOUBLE_EQ(causes[1].confidence, 0.45) << "no surer than what stands before it";
+  EXPECT_DOUBLE_EQ(causes[2].confidence, 0.45);
   EXPECT_LT(causes[3].confidence, 0.45);
 }
 

@@ -1,12 +1,12 @@
 // Which causes are named, how sure each may be, and what comes first.
-#include "engines/diagnosis/causes.h"
+#include "engines/diagnosis/causes/causes.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "engines/diagnosis/measured_text.h"
+#include "engines/diagnosis/causes/measured_text.h"
 #include "tests/runs/causes_facts.h"
 #include "tests/runs/made_cases.h"
 
@@ -46,9 +46,9 @@ TEST(Causes, AfterTheFirstBadStepWhatWasBadBeforeComesOfIt) {
   const struct {
     const char *carrier, *precision;
     bool explains;
-  } kTable[] = {{"state", "proven", false},    {"state", "excluded", false},
-                {"data", "proven", true},      {"unwritten", "proven", true},
-                {"", "proven", false},         {"", "excluded", true}};
+  } kTable[] = {{"state", "proven", false}, {"state", "excluded", false},
+                {"data", "proven", true},   {"unwritten", "proven", true},
+                {"", "proven", false},      {"", "excluded", true}};
   for (const auto& each : kTable) {
     runs::ShadowFinding finding = FaultOf("undefined", 11);
     finding.was_bad_before = true;
@@ -76,10 +76,13 @@ TEST(Causes, AFindingAfterTheLossRoseMayComeOfIt) {
   const struct {
     const char *kind, *dtype;
     bool after;
-  } kTable[] = {{"amplified", "float16", true}, {"range", "bfloat16", true},
-                {"range", "float32", true},     {"range", "float16", false},
+  } kTable[] = {{"amplified", "float16", true},
+                {"range", "bfloat16", true},
+                {"range", "float32", true},
+                {"range", "float16", false},
                 {"range", "torch.float8_e4m3fn", false},
-                {"diverged", "float32", false}, {"not_zeroed", "float32", false}};
+                {"diverged", "float32", false},
+                {"not_zeroed", "float32", false}};
   for (const auto& each : kTable) {
     runs::ShadowFinding finding = FaultOf(each.kind, 21);
     finding.dtype = each.dtype;
@@ -119,7 +122,7 @@ TEST(Causes, WhatDoesNotExplainTheFirstBadValueIsLessSure) {
 
 TEST(Causes, ValuesThatAreNotFiniteLaterComeOfTheFirst) {
   Facts facts = WithFindings({FaultOf("range", 10), FaultOf("undefined", 12), FaultOf("range", 9),
-                          FaultOf("amplified", 12)});
+                              FaultOf("amplified", 12)});
   std::vector<std::optional<size_t>> named;
   for (const auto& each : FindCauses(facts, {}, LibraryOf({}))) named.push_back(each.mechanism);
   EXPECT_EQ(named.size(), 4u) << "nothing broke: each stands for itself";
@@ -142,7 +145,7 @@ TEST(Causes, WhatTheLoopDidIsToldByItsSign) {
   EXPECT_FALSE(StandsOnLoop({}, *library.Find("made")));
 }
 
-// A case that only signals speak for is believed no more than the place of the fault is known.
+// A case that only signals speak for is recognised, wherever the first bad value was made.
 TEST(Causes, SignalsAloneAreBelievedOnlySoFar) {
   using Place = Onset::Place;
   const struct {
@@ -153,11 +156,11 @@ TEST(Causes, SignalsAloneAreBelievedOnlySoFar) {
     size_t origins;
     double most;
   } kTable[] = {{"nothing broke", true, nullptr, Place::kProducer, 0, 0.5},
-                {"the layer is known", true, "forward", Place::kProducer, 0, 0.7},
+                {"the layer is known", true, "forward", Place::kProducer, 0, 0.5},
                 {"it was first seen there", true, "forward", Place::kFirstSeen, 0, 0.5},
                 {"some layer", true, "forward", Place::kUnplaced, 0, 0.5},
                 {"no module made the loss", true, "loss", Place::kProducer, 0, 0.5},
-                {"its operator is known", true, "loss", Place::kProducer, 1, 0.7},
+                {"its operator is known", true, "loss", Place::kProducer, 1, 0.5},
                 {"a log shows no layer", false, nullptr, Place::kProducer, 0, 0.4}};
   const auto library = LibraryOf({{.id = "made", .signals = {{"log: a", 6}}}});
   for (const auto& each : kTable) {
@@ -206,9 +209,8 @@ TEST(Causes, AFaultThatNoCaseIsAboutIsNamedByItself) {
   EXPECT_EQ(FindCauses({}, {claim}, documented).size(), 1u);
   for (const bool has_case : {false, true}) {
     // A case that only shares the sign is not about it.
-    const auto library = has_case
-                             ? LibraryOf({{.id = "made", .signals = {{"sign: lr-jump", 2.9}}}})
-                             : LibraryOf({});
+    const auto library =
+        has_case ? LibraryOf({{.id = "made", .signals = {{"sign: lr-jump", 2.9}}}}) : LibraryOf({});
     for (const double strength : {0.6, 1.0}) {
       claim.strength = strength;
       const auto causes = FindCauses({}, {claim}, library);
@@ -217,7 +219,7 @@ TEST(Causes, AFaultThatNoCaseIsAboutIsNamedByItself) {
         if (!each.cause) own = &each;
       }
       ASSERT_NE(own, nullptr) << has_case;
-      EXPECT_EQ(own->confidence, strength == 1.0 ? 0.7 : 0.6);
+      EXPECT_EQ(own->confidence, strength == 1.0 ? 0.9 : 0.6);
       EXPECT_EQ(own->title, claim.title);
       EXPECT_EQ(own->fix, claim.fix);
       ASSERT_EQ(own->evidence.size(), 1u);
@@ -251,8 +253,7 @@ TEST(Causes, ACaseIsNamedByAMeasurementOnlyWhereBothSayTheSame) {
   }
   Facts zeros = WithFindings({FaultOf("flushed", 3)});
   zeros.stat_hits.emplace_back().signal = "stat: gradient.zeros > 50%";
-  const auto library =
-      LibraryOf({{.id = "made", .signals = {{"stat: gradient.zeros > 50%", 3}}}});
+  const auto library = LibraryOf({{.id = "made", .signals = {{"stat: gradient.zeros > 50%", 3}}}});
   EXPECT_EQ(FindCauses(zeros, {}, library).size(), 1u);
   zeros.measured.findings[0].finding.kind = FindingKind::kClipped;
   EXPECT_EQ(FindCauses(zeros, {}, library).size(), 2u);
@@ -265,9 +266,9 @@ TEST(Causes, AWeakCaseNamesNoMeasurement) {
   EXPECT_EQ(FindCauses(facts, {}, LibraryOf({{.id = "a", .signals = {{"alert:UNDERFLOW", 1.05}}}}))
                 .size(),
             2u);
-  EXPECT_EQ(FindCauses(facts, {}, LibraryOf({{.id = "a", .signals = {{"alert:UNDERFLOW", 1.2}}}}))
-                .size(),
-            1u);
+  EXPECT_EQ(
+      FindCauses(facts, {}, LibraryOf({{.id = "a", .signals = {{"alert:UNDERFLOW", 1.2}}}})).size(),
+      1u);
 }
 
 TEST(Causes, NothingThatWasOnlyRecognisedIsSurerThanTheMeasurementBeforeIt) {

@@ -41,16 +41,17 @@ TEST_F(ComparePrograms, OneProgramIsNotTold) {
 TEST_F(ComparePrograms, OtherLayersOtherSizesOtherScripts) {
   Record("a.db", "blocks.", 12, "/home/x/train.py");
   Record("b.db", "generator.", 8, "/home/x/train.py");
-  EXPECT_TRUE(Told().starts_with(
-      "a and b are two different programs: they share 0 of 12 and 8 layers."))
+  EXPECT_TRUE(
+      Told().starts_with("a and b are two different programs: they share 0 of 12 and 8 layers."))
       << Told();
   EXPECT_TRUE(field_.is_string());
   Record("b.db", "blocks.", 12, "/home/x/gan.py");
   EXPECT_TRUE(Told().starts_with("a and b come from two scripts: a ran train.py, b gan.py."))
       << Told();
   Recording(folder_.File("b.db")).Execute("UPDATE layer SET numel = 65");
-  EXPECT_TRUE(Told().starts_with("a and b are two different programs: 12 of 12 layers of one name "
-                                 "have other sizes; a ran train.py, b gan.py."))
+  EXPECT_TRUE(
+      Told().starts_with("a and b are two different programs: 12 of 12 layers of one name "
+                         "have other sizes; a ran train.py, b gan.py."))
       << Told();
 }
 

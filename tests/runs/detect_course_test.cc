@@ -161,7 +161,7 @@ TEST(OutlierBatch, TwoOfAKindAreTheTasks) {
     DetectOutlierBatch(facts, claims);
     ASSERT_EQ(claims.size(), 1u) << second;
     EXPECT_EQ(claims[0].note, second == 25.0) << second;
-    EXPECT_EQ(claims[0].fault, second != 25.0) << second;
+    EXPECT_EQ(claims[0].open, second != 25.0) << second;
   }
 }
 

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "engines/diagnosis/step_course.h"
-#include "engines/diagnosis/timeline.h"
+#include "engines/diagnosis/answer/timeline.h"
+#include "engines/diagnosis/facts/step_course.h"
 #include "tests/runs/detector_facts.h"
 
 namespace mpnanny::diagnosis {

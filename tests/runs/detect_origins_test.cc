@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "engines/diagnosis/earlier_messages.h"
+#include "engines/diagnosis/facts/earlier_messages.h"
 #include "tests/runs/detector_facts.h"
 
 namespace mpnanny::diagnosis {

@@ -70,12 +70,13 @@ TEST_F(DiagnoseCarriedTest, NanThatNothingCameOfMakesNoVerdict) {
 TEST_F(DiagnoseCarriedTest, StepsThatTheLoopLeftAreSaid) {
   Steps();
   for (const char* count : {"1", "2", "3"}) {
-    db_.Execute(std::string("INSERT INTO event (run_id, step, at, type, detail) VALUES (1, 1") + count +
-                ", 0, 'step_left', '{\"count\":" + count + ",\"first\":11}')");
+    db_.Execute(std::string("INSERT INTO event (run_id, step, at, type, detail) VALUES (1, 1") +
+                count + ", 0, 'step_left', '{\"count\":" + count + ",\"first\":11}')");
   }
   const ToolOutput answer = Ask();
   const std::string said =
-      "The loop went on without an optimizer step in 3 steps, first in step 11: the weights did not "
+      "The loop went on without an optimizer step in 3 steps, first in step 11: the weights did "
+      "not "
       "change there.";
   const Json& observations = answer.structured["observations"];
   EXPECT_EQ(std::count(observations.begin(), observations.end(), Json(said)), 1) << answer.text;

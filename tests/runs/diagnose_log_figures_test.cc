@@ -1,5 +1,5 @@
-// What a log's own figures say against or for a healthy run: a loss scale of 1, early spikes, losses
-// that are logged as 0, evaluations.
+// What a log's own figures say against or for a healthy run: a loss scale of 1, early spikes,
+// losses that are logged as 0, evaluations.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-
 #include <cmath>
 
 #include "tests/runs/recording.h"
@@ -304,8 +303,7 @@ TEST(DiagnoseLogTest, TheSearchForAScaleIsToldApartFromLaterSkips) {
   const Json d = DiagnoseLog(folder, {{"log_text", log}});
   EXPECT_TRUE(Says(d["observations"], "(2 while the scale was searched at the start, 30 later)"))
       << d["observations"];
-  EXPECT_NE(d["timeline"][0]["what"].get<std::string>().find("loss scale 65536"),
-            std::string::npos)
+  EXPECT_NE(d["timeline"][0]["what"].get<std::string>().find("loss scale 65536"), std::string::npos)
       << d["timeline"];
 }
 

@@ -35,9 +35,14 @@ TEST(DiagnoseMeasuredTest, SilentFaultIsDegradedWithItsLineAndCure) {
   EXPECT_NE(d["hypotheses"][0]["title"].get<std::string>().find("train.py:40"), std::string::npos);
   EXPECT_NE(d["hypotheses"][0]["fix"].get<std::string>().find("lines 40–42"), std::string::npos)
       << d["hypotheses"][0]["fix"];
-  const std::string opening = answer.text.substr(0, answer.text.find('\n'));
+  const std::string opening = answer.text.substr(0, 600);
   EXPECT_NE(opening.find("train.py:40"), std::string::npos) << opening;
   EXPECT_NE(opening.find("Precision is the cause (proven)"), std::string::npos) << opening;
+  EXPECT_NE(opening.find("confidence 0."), std::string::npos) << opening;
+  EXPECT_NE(opening.find("To change: "), std::string::npos) << opening;
+  EXPECT_EQ(answer.text.find("Precision is the cause", opening.find("Precision") + 1),
+            std::string::npos)
+      << "nothing is said twice";
 }
 
 TEST(DiagnoseMeasuredTest, FirstValueThatIsNotFiniteGetsOperatorAndLine) {
@@ -264,8 +269,9 @@ TEST(DiagnoseMeasuredTest, ABackwardPassThatOverflowsIsToldHowMuchSmallerItsLoss
     AddFinding(db, 4, overflow);
     return Ask(folder).structured["hypotheses"][0]["fix"].get<std::string>();
   };
-  EXPECT_TRUE(fix_of("backward", "float16", 171700).starts_with(
-      "A backward pass is linear in its loss: with a loss that is 4 times smaller"))
+  EXPECT_TRUE(fix_of("backward", "float16", 171700)
+                  .starts_with(
+                      "A backward pass is linear in its loss: with a loss that is 4 times smaller"))
       << fix_of("backward", "float16", 171700);
   for (const std::string& other :
        {fix_of("forward", "float16", 171700), fix_of("backward", "bfloat16", 1e39),
@@ -329,8 +335,9 @@ TEST(DiagnoseMeasuredTest, ParametersThatNoOptimizerHoldsAreWorthALook) {
               .detail = R"({"parameters": ["adapter.weight"], "steps": 3})"});
   const ToolOutput answer = Ask(folder);
   EXPECT_EQ(answer.structured["verdict"], "healthy");
-  EXPECT_NE(answer.text.substr(0, answer.text.find('\n')).find("One thing to look at: The gradient"),
-            std::string::npos)
+  EXPECT_NE(
+      answer.text.substr(0, answer.text.find('\n')).find("One thing to look at: The gradient"),
+      std::string::npos)
       << answer.text;
 }
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "engines/cases/signal.h"
-#include "engines/diagnosis/signal_words.h"
+#include "engines/diagnosis/cases/signal_words.h"
 #include "tests/runs/recording.h"
 #include "tests/runs/same_figures.h"
 
@@ -114,8 +114,10 @@ TEST(DiagnoseTest, ForwardOverflowNamesProducerGrowthAndCase) {
   ASSERT_FALSE(d["hypotheses"].empty());
   EXPECT_EQ(d["hypotheses"][0]["cause"], "t5-ffn-wo-fp16-overflow")
       << DumpJsonPretty(d["hypotheses"]);
-  // The layer is recorded, the case fits; no shadow step shows that FP32 cures it.
-  EXPECT_EQ(d["hypotheses"][0]["confidence"], 0.7);
+  // The growth to the limit is recorded, which the case names; no shadow step shows that FP32 cures
+  // it.
+  EXPECT_EQ(d["hypotheses"][0]["basis"], "measured");
+  EXPECT_EQ(d["hypotheses"][0]["confidence"], 0.9);
   EXPECT_EQ(d["first_bad"]["precision"], "not_tested");
   // The growth that was recorded (7 % a step) and the limit stand in the text.
   EXPECT_NE(output->text.find("doubling about every 10 steps"), std::string::npos) << output->text;

@@ -1,5 +1,5 @@
-// What an answer says of measurements, word for word: which case is named, what counts as precision,
-// what was tested, how the run ended.
+// What an answer says of measurements, word for word: which case is named, what counts as
+// precision, what was tested, how the run ended.
 #include <gtest/gtest.h>
 
 #include <string>

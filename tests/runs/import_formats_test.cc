@@ -166,7 +166,8 @@ TEST(ImportTest, StepsInBracketsOfAnEpoch) {
   TempFolder folder;
   std::string text;
   for (int step = 370; step < 420; step += 10) {
-    text += "[2021-04-25 21:57:25 swin_tiny](main.py 221): INFO Train: [3/300][" + std::to_string(step) +
+    text += "[2021-04-25 21:57:25 swin_tiny](main.py 221): INFO Train: [3/300][" +
+            std::to_string(step) +
             "/1251]\teta 0:08:57 lr 0.000166\t time 0.60 (0.61)\tloss 6.3568 (6.1324)\n";
   }
   folder.Write("train.log", text);

@@ -1,5 +1,5 @@
 // What kind of mistake a finding shows, by what went in.
-#include "engines/diagnosis/measured_signs.h"
+#include "engines/diagnosis/causes/measured_signs.h"
 
 #include <gtest/gtest.h>
 

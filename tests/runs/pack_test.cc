@@ -221,8 +221,8 @@ TEST_F(PackTest, WhatAFieldHoldsDecidesWhatOfItIsHidden) {
       {R"({"loss":"jane","what":"jane"})",
        R"({"loss":")" + name + R"(","what":")" + name + R"("})"},
       // A key that the monitor does not write, and a word of its own under it.
-      {R"({"jane":{"jane":"forward"}})", R"({")" + name + R"(":{")" + name + R"(":")" +
-                                             pack::HashedName("forward") + R"("}})"},
+      {R"({"jane":{"jane":"forward"}})",
+       R"({")" + name + R"(":{")" + name + R"(":")" + pack::HashedName("forward") + R"("}})"},
   };
   for (const auto& field : fields) {
     const std::string& expected = field.redacted.empty() ? field.given : field.redacted;

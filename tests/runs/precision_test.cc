@@ -183,8 +183,9 @@ TEST(PrecisionText, NothingIsGained) {
                  {"goal", "balanced"},
                  {"alternatives", Json::array({plan("fp16-autocast", 1.0, 0.9)})}});
   const auto told = [&] { return choose_precision::ReportText(answer, "pytorch", 8000); };
-  EXPECT_TRUE(told().starts_with("model.py:build on NVIDIA H100: stay as you are, in FP32: nothing "
-                                 "is gained here, no choice is faster or smaller."))
+  EXPECT_TRUE(
+      told().starts_with("model.py:build on NVIDIA H100: stay as you are, in FP32: nothing "
+                         "is gained here, no choice is faster or smaller."))
       << told();
   answer["alternatives"][0] = plan("fp16-autocast", 1.0, 1.5);
   EXPECT_EQ(told().find("nothing is gained"), std::string::npos) << told();

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "engines/diagnosis/rank.h"
-#include "engines/diagnosis/signal_words.h"
+#include "engines/diagnosis/cases/rank.h"
+#include "engines/diagnosis/cases/signal_words.h"
 #include "tests/runs/made_cases.h"
 #include "tests/runs/same_figures.h"
 
@@ -181,7 +181,10 @@ TEST(RankedAlerts, WhatGradientsAndLossesDoAfterTheFirstBadValueFollowsFromIt) {
     int64_t step;
     const char* phase;
     double worth;
-  } kTable[] = {{9, "backward", 1}, {10, "backward", 1}, {11, "backward", 0}, {11, "loss", 0},
+  } kTable[] = {{9, "backward", 1},
+                {10, "backward", 1},
+                {11, "backward", 0},
+                {11, "loss", 0},
                 {11, "optimizer", 1}};
   Facts facts = BrokenIn("forward");
   for (const auto& each : kTable) {
@@ -214,8 +217,8 @@ TEST(RankedAlerts, AreToldWithPlaceStepAndMessage) {
   facts.alerts = {Alert("SHADOW_FLUSHED", 4, "backward")};
   facts.alerts[0].row.message = "raw";
   told = EvidenceOf("alert:SHADOW_FLUSHED", facts);
-  for (const std::string& part : {std::string("shadow"), std::string("step 4"),
-                                  AlertMeaning("SHADOW_FLUSHED")}) {
+  for (const std::string& part :
+       {std::string("shadow"), std::string("step 4"), AlertMeaning("SHADOW_FLUSHED")}) {
     EXPECT_NE(told.find(part), std::string::npos) << told;
   }
   EXPECT_EQ(told.find("SHADOW_"), std::string::npos) << told;

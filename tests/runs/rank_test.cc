@@ -1,12 +1,12 @@
 // How sure a case is of what is seen of it, what is missing, and what claims say of its kind.
-#include "engines/diagnosis/rank.h"
+#include "engines/diagnosis/cases/rank.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "engines/diagnosis/signal_words.h"
+#include "engines/diagnosis/cases/signal_words.h"
 #include "tests/runs/made_cases.h"
 
 namespace mpnanny::diagnosis {
@@ -120,9 +120,8 @@ TEST(Rank, OneFactCountsOnceHoweverManySignalsItMeets) {
 }
 
 TEST(Rank, TheWeightiestIsToldFirst) {
-  const Ranked ranked(
-      {.id = "made", .signals = {{"log: aa", 1}, {"log: bb", 3}, {"log: cc", 2}}},
-      Saying({"log: aa", "log: bb", "log: cc"}));
+  const Ranked ranked({.id = "made", .signals = {{"log: aa", 1}, {"log: bb", 3}, {"log: cc", 2}}},
+                      Saying({"log: aa", "log: bb", "log: cc"}));
   ASSERT_EQ(ranked.of.evidence.size(), 3u);
   const char* const kOrder[] = {"bb", "cc", "aa"};
   for (size_t i = 0; i < 3; ++i) {
@@ -170,17 +169,20 @@ TEST(Rank, WhatWouldBeVisibleAndIsNotTakesALittle) {
                            from_log),
               kOnce, 1e-6);
   // 2.2 of 8.8 seen: 0.85.
-  EXPECT_NEAR(ConfidenceOf({.id = "made",
-                            .signals = {{"log: a", 2.2}, {"alert:DEAD_LAYER", 4.4},
-                                        {"alert:LOSS_SPIKE", 2.2}}},
-                           watched),
-              0.85 * kOnce, 1e-6);
+  EXPECT_NEAR(
+      ConfidenceOf(
+          {.id = "made",
+           .signals = {{"log: a", 2.2}, {"alert:DEAD_LAYER", 4.4}, {"alert:LOSS_SPIKE", 2.2}}},
+          watched),
+      0.85 * kOnce, 1e-6);
 }
 
 TEST(Rank, TheStrongestMissIsToldFromAWeightOfTwoOn) {
   const Facts facts = Saying({"log: a"});
   const Ranked two({.id = "made",
-                    .signals = {{"log: a", 2.2}, {"alert:DEAD_LAYER", 2}, {"alert:INF", 3},
+                    .signals = {{"log: a", 2.2},
+                                {"alert:DEAD_LAYER", 2},
+                                {"alert:INF", 3},
                                 {"alert:LOSS_SPIKE", 2.5}}},
                    facts);
   ASSERT_EQ(two.of.against.size(), 1u);
@@ -255,14 +257,14 @@ TEST(Rank, ASureDetectorsSignEstablishesACase) {
   for (const auto& each : kTable) {
     const Ranked ranked({.id = "made", .signals = {{"sign: lr-jump", each.weight}}}, {},
                         {Says("lr-jump", each.strength)});
-    EXPECT_EQ(ranked.of.established, each.established) << each.weight << " " << each.strength;
+    EXPECT_EQ(ranked.of.telling, each.established) << each.weight << " " << each.strength;
   }
-  EXPECT_FALSE(Ranked({.id = "made", .signals = {{"log: a", 6}}}, Saying({"log: a"}),
-                      {Says("lr-jump", 1)})
-                   .of.established);
+  EXPECT_FALSE(
+      Ranked({.id = "made", .signals = {{"log: a", 6}}}, Saying({"log: a"}), {Says("lr-jump", 1)})
+          .of.telling);
   EXPECT_TRUE(Ranked({.id = "made", .signals = {{"sign: lr-jump", 3}, {"log: a", 3}}},
                      Saying({"log: a"}), {Says("lr-jump", 1)})
-                  .of.established)
+                  .of.telling)
       << "whatever else belongs to it";
 }
 

@@ -31,10 +31,11 @@ std::string Upper(std::string text) {
 }  // namespace
 
 void AddShadowStep(Recording& db, int64_t step, Real seconds, Real plain_seconds) {
-  db.Execute("INSERT INTO shadow_step (run_id, step, why, seconds, plain_seconds, operators,"
-             " compared, restarted, memory, detail) VALUES (" +
-             std::to_string(db.run()) + "," + std::to_string(step) + ",'schedule'," +
-             Sql(seconds) + "," + Sql(plain_seconds) + ",200,150,2,1048576,NULL)");
+  db.Execute(
+      "INSERT INTO shadow_step (run_id, step, why, seconds, plain_seconds, operators,"
+      " compared, restarted, memory, detail) VALUES (" +
+      std::to_string(db.run()) + "," + std::to_string(step) + ",'schedule'," + Sql(seconds) + "," +
+      Sql(plain_seconds) + ",200,150,2,1048576,NULL)");
 }
 
 int64_t AddFinding(Recording& db, int64_t step, const FindingSpec& f) {
@@ -47,8 +48,8 @@ int64_t AddFinding(Recording& db, int64_t step, const FindingSpec& f) {
       std::to_string(f.repeats) + "," + Sql(f.kind) + "," + Sql(f.severity) + "," + Sql(f.phase) +
       "," + Sql(f.layer) + "," + Sql(f.op) + "," + Sql(f.source) + "," + Sql(f.dtype) + "," +
       Sql(f.shape) + "," + Sql(f.share) + "," + Sql(f.magnitude) + "," + Sql(f.error_in) + "," +
-      Sql(f.error_out) + "," + Sql(f.precision) + "," + Sql(f.reach) + "," + Sql(f.cure) +
-      "," + Sql(f.detail) + ")");
+      Sql(f.error_out) + "," + Sql(f.precision) + "," + Sql(f.reach) + "," + Sql(f.cure) + "," +
+      Sql(f.detail) + ")");
   return sqlite3_last_insert_rowid(db.handle());
 }
 
@@ -68,12 +69,13 @@ void AddShadowAlert(Recording& db, int64_t step, const FindingSpec& f, int64_t f
 }
 
 void AddProfile(Recording& db, int64_t step, int64_t layer, int64_t phase, Real error, Real fp16) {
-  db.Execute("INSERT INTO shadow_profile (run_id, step, layer_id, phase, dtype, operators, error,"
-             " amplification, absmax, rms, fp16, bf16, e4m3, e5m2, fp16_overflow, fp16_underflow)"
-             " VALUES (" +
-             std::to_string(db.run()) + "," + std::to_string(step) + "," + std::to_string(layer) +
-             "," + std::to_string(phase) + ",3,12," + Sql(error) + ",2.5,10.0,1.0," + Sql(fp16) +
-             ",0.002,0.03,0.06,0.0,0.125)");
+  db.Execute(
+      "INSERT INTO shadow_profile (run_id, step, layer_id, phase, dtype, operators, error,"
+      " amplification, absmax, rms, fp16, bf16, e4m3, e5m2, fp16_overflow, fp16_underflow)"
+      " VALUES (" +
+      std::to_string(db.run()) + "," + std::to_string(step) + "," + std::to_string(layer) + "," +
+      std::to_string(phase) + ",3,12," + Sql(error) + ",2.5,10.0,1.0," + Sql(fp16) +
+      ",0.002,0.03,0.06,0.0,0.125)");
 }
 
 }  // namespace mpnanny::test

@@ -84,8 +84,16 @@ TEST(ShadowTest, AFindingIsReadWhole) {
     db.Run("r");
     const int64_t layer = db.Layer("block.norm");
     AddFinding(db, 5, {.layer = layer, .share = 0.25, .last_step = 20, .repeats = 3});
-    AddFinding(db, 5, {.severity = "INFO", .phase = "", .source = "", .dtype = "", .shape = "",
-                       .error_in = {}, .error_out = {}, .reach = "", .cure = ""});
+    AddFinding(db, 5,
+               {.severity = "INFO",
+                .phase = "",
+                .source = "",
+                .dtype = "",
+                .shape = "",
+                .error_in = {},
+                .error_out = {},
+                .reach = "",
+                .cure = ""});
   }
   const runs::Source source = Opened(folder);
   auto found = runs::ReadShadowFindings(source);
@@ -161,7 +169,10 @@ TEST(ShadowTest, DamagedColumnsReadAsAbsent) {
         "DROP TABLE shadow_finding; DROP TABLE shadow_step; DROP TABLE shadow_profile;CREATE TABLE "
         "shadow_finding (finding_id INTEGER PRIMARY KEY, run_id, step, kind, severity, operator, "
         "error_out, share, reach, cure, layer_id, precision);INSERT INTO shadow_finding "
-        "VALUES(1,1,4,'amplified','ERROR','aten.sub.Tensor','much',x'00','[{\"what\":7},3,{\"what\":\"loss\",\"error\":\"x\"}]','{\"lines\":3,\"operators\":[1,\"o\"],\"error_after\":[]}','no','proven'),(2,1,NULL,x'ff',NULL,NULL,9e999,NULL,'[[[','nonsense',99,12);CREATE "
+        "VALUES(1,1,4,'amplified','ERROR','aten.sub.Tensor','much',x'00','[{\"what\":7},3,{"
+        "\"what\":\"loss\",\"error\":\"x\"}]','{\"lines\":3,\"operators\":[1,\"o\"],\"error_"
+        "after\":[]}','no','proven'),(2,1,NULL,x'ff',NULL,NULL,9e999,NULL,'[[[','nonsense',99,12);"
+        "CREATE "
         "TABLE shadow_step (run_id, step, seconds);INSERT INTO shadow_step VALUES "
         "(1,3,'long'),(1,5,0.25);CREATE TABLE shadow_profile (run_id, step, layer_id, "
         "error);INSERT INTO shadow_profile VALUES (1,3,'x',0.5),(1,3,1,'y')");
@@ -210,8 +221,9 @@ TEST(ShadowTest, AViewInPlaceOfATableIsNoData) {
     Recording db(folder.File("m.db"));
     db.Run("r");
     db.Step(0, {.loss = 1.0});
-    db.Execute("DROP TABLE shadow_finding; CREATE VIEW shadow_finding AS SELECT 1 AS finding_id,"
-               " 1 AS run_id, 1 AS step, 'range' AS kind");
+    db.Execute(
+        "DROP TABLE shadow_finding; CREATE VIEW shadow_finding AS SELECT 1 AS finding_id,"
+        " 1 AS run_id, 1 AS step, 'range' AS kind");
   }
   EXPECT_TRUE(Findings(folder).empty());
   EXPECT_TRUE(Call("run_summary", {{"run", "m.db"}}, folder.path()));
@@ -277,9 +289,9 @@ TEST(ShadowTest, RanksThatToldAlikeAreOneFinding) {
   EXPECT_EQ(summary["findings"][0]["module"], "only.on.rank.1");
   EXPECT_EQ(summary["findings"][1]["ranks"], Json::array({0, 1}));
 
-  const Json stats = Call("query_stats", {{"run", "m.rank0.db"}, {"metric", "shadow_error"}},
-                          folder.path())
-                         ->structured;
+  const Json stats =
+      Call("query_stats", {{"run", "m.rank0.db"}, {"metric", "shadow_error"}}, folder.path())
+          ->structured;
   ASSERT_EQ(stats["series"].size(), 1u);
   EXPECT_EQ(stats["series"][0]["points"], Json::parse("[[0,0.5]]")) << "the worse rank's";
 }
@@ -290,10 +302,11 @@ TEST(ShadowTest, VeryManyFindingsAreBounded) {
     Recording db(folder.File("m.db"));
     db.Run("r");
     db.Step(0, {.loss = 1.0});
-    db.Execute("INSERT INTO shadow_finding (run_id, step, kind, severity, operator, source,"
-               " precision) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE"
-               " i<30000) SELECT 1, i, 'amplified', 'WARNING', 'aten.sub.Tensor', 'a.py:'||i,"
-               " 'not_tested' FROM n");
+    db.Execute(
+        "INSERT INTO shadow_finding (run_id, step, kind, severity, operator, source,"
+        " precision) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE"
+        " i<30000) SELECT 1, i, 'amplified', 'WARNING', 'aten.sub.Tensor', 'a.py:'||i,"
+        " 'not_tested' FROM n");
   }
   auto found = runs::ReadShadowFindings(Opened(folder));
   ASSERT_TRUE(found);

@@ -12,7 +12,8 @@ namespace mpnanny::test {
 namespace {
 
 constexpr char kSentence[] =
-    "bfloat16 subtraction at train.py:40 (block.norm, forward) turns a relative error of 0.4 % into "
+    "bfloat16 subtraction at train.py:40 (block.norm, forward) turns a relative error of 0.4 % "
+    "into "
     "310 %: cancellation";
 
 // 100 steps of 10 ms; shadow steps at 0, 50, 99; two findings with their alerts.
@@ -29,8 +30,8 @@ void WriteRun(Recording& db) {
   }
   const FindingSpec sub{.layer = norm, .last_step = 99, .repeats = 3};
   AddShadowAlert(db, 0, sub, AddFinding(db, 0, sub));
-  AddFinding(db, 50, {.kind = "clipped", .severity = "INFO", .layer = head, .reach = "",
-                      .cure = ""});
+  AddFinding(db, 50,
+             {.kind = "clipped", .severity = "INFO", .layer = head, .reach = "", .cure = ""});
   db.Execute("COMMIT");
 }
 
@@ -103,9 +104,9 @@ TEST(ShadowToolsTest, ARunWithoutShadowStepsSaysNothingOfThem) {
     const ToolOutput output = Told("run_summary", {{"run", "m.db"}}, folder);
     EXPECT_EQ(output.structured["shadow"], nullptr);
     EXPECT_EQ(output.text.find("hadow"), std::string::npos) << output.text;
-    EXPECT_EQ(Told("query_stats", {{"run", "m.db"}, {"metric", "findings"}}, folder)
-                  .structured["total"],
-              0);
+    EXPECT_EQ(
+        Told("query_stats", {{"run", "m.db"}, {"metric", "findings"}}, folder).structured["total"],
+        0);
     EXPECT_EQ(Told("query_stats", {{"run", "m.db"}, {"metric", "bf16_error"}}, folder)
                   .structured["total"],
               0);
@@ -228,9 +229,9 @@ TEST(ShadowToolsTest, ProfilesAreMetricsOfLayers) {
   EXPECT_EQ(fp16["series"][0]["layer"], "head");
   EXPECT_EQ(fp16["series"][0]["points"], Json::parse("[[50,0.9]]"));
   EXPECT_EQ(fp16["series"][1]["kind"], "backward");
-  for (const char* metric : {"shadow_amplification", "shadow_absmax", "shadow_rms", "bf16_error",
-                             "e4m3_error", "e5m2_error", "fp16_overflow", "fp16_underflow",
-                             "shadow_operators"}) {
+  for (const char* metric :
+       {"shadow_amplification", "shadow_absmax", "shadow_rms", "bf16_error", "e4m3_error",
+        "e5m2_error", "fp16_overflow", "fp16_underflow", "shadow_operators"}) {
     EXPECT_EQ(Ask({{"metric", metric}}, folder)["series"].size(), 3u) << metric;
   }
   EXPECT_EQ(Ask({{"metric", "fp16_underflow"}}, folder)["series"][0]["points"][0][1], 0.125);
@@ -275,9 +276,10 @@ TEST(ShadowToolsTest, VeryManyShadowStepsAreReadInPart) {
     Recording db(folder.File("m.db"));
     db.Run("many");
     for (int i = 0; i < 200; ++i) db.Layer("l" + std::to_string(i));
-    db.Execute("INSERT INTO shadow_profile (run_id, step, layer_id, phase, error) WITH RECURSIVE"
-               " n(i) AS (SELECT 0 UNION ALL SELECT i+1 FROM n WHERE i<199999)"
-               " SELECT 1, i/200, 1+i%200, 0, i*1e-6 FROM n");
+    db.Execute(
+        "INSERT INTO shadow_profile (run_id, step, layer_id, phase, error) WITH RECURSIVE"
+        " n(i) AS (SELECT 0 UNION ALL SELECT i+1 FROM n WHERE i<199999)"
+        " SELECT 1, i/200, 1+i%200, 0, i*1e-6 FROM n");
   }
   const Json some = Ask({{"metric", "shadow_error"}, {"top", 1}}, folder);
   EXPECT_EQ(some["steps"]["all"], false);

@@ -204,12 +204,22 @@ TEST(Stability, ALossRoseThatEndsAtTwiceItsStartAndThriceItsLeast) {
     int64_t losses;
     bool rose;
   } const kTable[] = {
-      {4, 1, 1, 1000, false},   {4, 8.1, 2.6, 1000, true},  {4, 8, 2, 1000, false},
-      {4, 7.9, 1, 1000, false}, {4, 9, 3, 1000, false},     {4, 9, 3.1, 1000, false},
-      {4, 9.1, 3, 1000, true},  {4, 40, 2, 40, true},       {4, 40, 2, 39, false},
+      {4, 1, 1, 1000, false},
+      {4, 8.1, 2.6, 1000, true},
+      {4, 8, 2, 1000, false},
+      {4, 7.9, 1, 1000, false},
+      {4, 9, 3, 1000, false},
+      {4, 9, 3.1, 1000, false},
+      {4, 9.1, 3, 1000, true},
+      {4, 40, 2, 40, true},
+      {4, 40, 2, 39, false},
       // Losses below zero, and those that begin at zero, have a distance as well.
-      {-4, -8, -9, 1000, false}, {-4, 0, -9, 1000, false},  {-1, 4, -1, 1000, true},
-      {-4, 0.1, -0.01, 1000, true}, {0, 0, 0, 1000, false}, {0, 0.5, 0, 1000, true},
+      {-4, -8, -9, 1000, false},
+      {-4, 0, -9, 1000, false},
+      {-1, 4, -1, 1000, true},
+      {-4, 0.1, -0.01, 1000, true},
+      {0, 0, 0, 1000, false},
+      {0, 0.5, 0, 1000, true},
   };
   for (const auto& row : kTable) {
     Summary s = Sound();
@@ -241,8 +251,7 @@ TEST(Stability, LossesThatAreNotFiniteAreAReasonWithTheirRanks) {
   s.nonfinite_losses = 1, s.first_nonfinite_loss = 500;
   const Summary one = Judged(s);
   EXPECT_EQ(one.stable, false);
-  EXPECT_EQ(one.reasons,
-            Sentences({"The loss is not finite in 1 step, first at step 500."}));
+  EXPECT_EQ(one.reasons, Sentences({"The loss is not finite in 1 step, first at step 500."}));
   s.nonfinite_losses = 2;
   s.first_nonfinite_ranks = {1};
   runs::Run run = Ended(runs::Status::kClosed);
@@ -275,8 +284,9 @@ TEST(Stability, ErrorsDecideAndWarningsAreTold) {
   s.alerts.erase(s.alerts.begin(), s.alerts.begin() + 2);
   const Summary sound = Judged(s);
   EXPECT_EQ(sound.stable, true);
-  EXPECT_EQ(sound.reasons, With(kSound, "5 WARNING alerts: LOSS_SPIKE from step 3, GRAD_VANISH "
-                                        "from step 9."));
+  EXPECT_EQ(sound.reasons, With(kSound,
+                                "5 WARNING alerts: LOSS_SPIKE from step 3, GRAD_VANISH "
+                                "from step 9."));
 }
 
 TEST(Stability, AlertsAboutGradientsThatWereLeftOutDoNotDecide) {
@@ -335,9 +345,9 @@ TEST(Stability, TheDiagnosisDecidesWhereItHasJudged) {
     std::optional<bool> stable;
     bool tells_its_end;
   } const kTable[] = {
-      {"healthy", false, true, false},         {"healthy", true, true, false},
-      {"broken", false, false, true},          {"degraded", false, false, true},
-      {"not_established", false, true, true},  {"not_established", true, false, true},
+      {"healthy", false, true, false},        {"healthy", true, true, false},
+      {"broken", false, false, true},         {"degraded", false, false, true},
+      {"not_established", false, true, true}, {"not_established", true, false, true},
   };
   for (const auto& row : kTable) {
     Summary s = Sound();

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "base/data_files.h"
-#include "engines/diagnosis/step_pass.h"
+#include "engines/diagnosis/facts/step_pass.h"
 #include "engines/diagnosis/summary/report.h"
 #include "engines/diagnosis/summary/summary.h"
 #include "engines/runs/last_values.h"

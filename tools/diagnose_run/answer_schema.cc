@@ -1,5 +1,5 @@
 // The shape of diagnose_run's structuredContent.
-#include "engines/diagnosis/report.h"
+#include "engines/diagnosis/answer/report.h"
 #include "engines/runs/schema.h"
 #include "engines/runs/shadow_text.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engines/diagnosis/facts.h"
+#include "engines/diagnosis/facts/facts.h"
 
 namespace mpnanny::diagnosis {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "engines/diagnosis/facts.h"
+#include "engines/diagnosis/facts/facts.h"
 
 namespace mpnanny::diagnosis {
 

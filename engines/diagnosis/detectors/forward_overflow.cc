@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "engines/diagnosis/detectors/detector.h"
-#include "engines/diagnosis/trend.h"
+#include "engines/diagnosis/facts/trend.h"
 #include "engines/runs/show.h"
 
 namespace mpnanny::diagnosis {
@@ -33,7 +33,17 @@ void DetectForwardOverflow(const Facts& facts, std::vector<Claim>& claims) {
            "降低它没有帮助。"),
       {onset.what, onset.step,
        facts.trend ? Sentence(Form("; {0}", "；{0}"), {TrendText(*facts.trend)}) : Sentence()}};
-  if (near || onset.is_overflow) claim.ground = Ground::kMeasured;
+  if (near || onset.is_overflow) {
+    claim.ground = Ground::kMeasured;
+    claim.title = {
+        Form("{0} left the range of its format at step {1}", "第 {1} 步{0}，超出了其格式的范围"),
+        {onset.what, onset.step}};
+    claim.fix = Form(
+        "Find why the values grow. Until then compute that layer in FP32 or BF16 "
+        "(torch.autocast(device_type, enabled=False) around it), or bound what it gives.",
+        "找出数值为何增长。在此之前以 FP32 或 BF16 计算该层（在其周围用 "
+        "torch.autocast(device_type, enabled=False)），或对其输出限幅。");
+  }
   claim.strength = near || onset.is_overflow ? 1 : 0.8;
   claim.favours = {"category:nan-inf", "component:residual"};
   claim.opposes = {

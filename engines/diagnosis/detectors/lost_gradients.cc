@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engines/diagnosis/cancelled.h"
+#include "engines/diagnosis/facts/cancelled.h"
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/runs/show.h"
 

@@ -1,10 +1,10 @@
 // What kind of mistake a shadow step measured, as a sign that cases list.
 #include <algorithm>
 
-#include "engines/diagnosis/causes.h"
+#include "engines/diagnosis/causes/causes.h"
 #include "engines/diagnosis/detectors/detector.h"
-#include "engines/diagnosis/measured_signs.h"
-#include "engines/diagnosis/measured_text.h"
+#include "engines/diagnosis/causes/measured_signs.h"
+#include "engines/diagnosis/causes/measured_text.h"
 
 namespace mpnanny::diagnosis {
 

@@ -134,6 +134,7 @@ void DetectShortJump(const Facts& facts, std::vector<Claim>& claims) {
       {Number(up.loss), up.step, Number(jump->before), std::move(norm), after,
        facts.summary.finite_losses}};
   claim.strength = 0.6;
+  claim.ground = Ground::kMeasured;
   claim.fault = !over && last >= kStillHigh * jump->before;
   claim.passing = over;
   claim.place = FaultPlace{

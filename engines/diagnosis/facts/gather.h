@@ -1,0 +1,20 @@
+// Gathers the facts of a monitored run.
+#ifndef MPNANNY_ENGINES_DIAGNOSIS_FACTS_GATHER_H_
+#define MPNANNY_ENGINES_DIAGNOSIS_FACTS_GATHER_H_
+
+#include "base/cancel.h"
+#include "base/result.h"
+#include "engines/cases/case.h"
+#include "engines/diagnosis/facts/facts.h"
+#include "engines/runs/run.h"
+
+namespace mpnanny::diagnosis {
+
+// `library`: whose `stat:` signals are looked for in the samples; `limit`: of the pass over all
+// steps.
+Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& library,
+                        CancelToken::Clock::duration limit);
+
+}  // namespace mpnanny::diagnosis
+
+#endif  // MPNANNY_ENGINES_DIAGNOSIS_FACTS_GATHER_H_

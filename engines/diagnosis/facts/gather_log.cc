@@ -1,0 +1,117 @@
+#include <cmath>
+#include <limits>
+
+#include "engines/diagnosis/facts/log_hits.h"
+#include "engines/diagnosis/facts/step_pass.h"
+#include "engines/runs/show.h"
+
+namespace mpnanny::diagnosis {
+namespace {
+
+// An evaluation's loss is not finite, and the training's looks sound: HF's Trainer logs a training
+// loss that is NaN as 0.
+Onset OnsetOfEvaluation(const Facts& facts) {
+  const runs::Evaluations& seen = facts.evaluations;
+  Onset onset;
+  onset.step = *seen.first_bad;
+  onset.is_nan = seen.is_nan;
+  onset.is_inf = !seen.is_nan;
+  const runs::Sentence bad =
+      seen.is_nan ? runs::Sentence("NaN") : runs::Sentence(runs::Form("infinite", "无穷大"));
+  onset.what = {
+      runs::Form(
+          "the loss of an evaluation ({0}) is {1}, first at step {2}, in {3} of {4:evaluation}",
+          "评估的损失（{0}）为{1}，首次在第 {2} 步，{4} 次评估中有 {3} 次"),
+      {runs::Name(seen.name), bad, onset.step, seen.nonfinite, seen.count}};
+  const Course& course = facts.course;
+  if (course.zero_losses > 0 && course.zero_from <= onset.step) {
+    onset.step = course.zero_from;
+    onset.what = {runs::Form("{0}; the training loss is logged as exactly 0 from step {1} on, as "
+                             "HF's Trainer logs a loss that is NaN",
+                             "{0}；从第 {1} 步起，训练损失记录为恰好 0，HF 的 Trainer 就是这"
+                             "样记录 NaN 损失的"),
+                  {onset.what, onset.step}};
+  }
+  onset.how = runs::Form("a log names no layer", "日志不指明层");
+  return onset;
+}
+
+}  // namespace
+
+Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
+                        const cases::CaseLibrary& library, CancelToken::Clock::duration limit) {
+  Facts facts;
+  facts.monitored = false;
+  facts.log_hits = std::move(hits);
+  facts.precision = source.run.precision;
+  facts.limits.assign(source.notes.begin(), source.notes.end());
+  facts.numbered = source.numbered;
+  facts.of_players = source.of_players;
+  facts.status = source.run.status;
+  MPN_TRY_ASSIGN(facts.loop, ReadLoopCalls(source));
+  auto evaluations = runs::ReadEvaluations(source);
+  if (!evaluations) return evaluations.error();
+  facts.evaluations = *std::move(evaluations);
+  StepPass steps(library, limit);
+  MPN_TRY(steps.Read(source, std::numeric_limits<int64_t>::max(), facts));
+  const StepCourse& course = steps.course();
+  facts.alerts = course.DerivedAlerts();
+  if (SpikesAreNoise(facts.turns)) {
+    std::erase_if(facts.alerts,
+                  [](const SeenAlert& alert) { return alert.row.type == AlertType::kLossSpike; });
+  }
+
+  if (const auto step = course.FirstBadStep()) {
+    Onset onset;
+    onset.step = *step;
+    MPN_TRY_ASSIGN(auto row, runs::ReadStep(source, *step));
+    if (course.LossIsBad() && row) {
+      onset.phase = {};  // a NaN loss may come from anywhere before it
+      onset.is_nan = row->flags & runs::kLossNan;
+      onset.is_inf = row->flags & runs::kLossInf;
+      const bool part = row->loss && std::isfinite(*row->loss);
+      const runs::Sentence bad =
+          onset.is_nan ? runs::Sentence("NaN") : runs::Sentence(runs::Form("infinite", "无穷大"));
+      onset.what = {part ? runs::Form("a part of the loss is {0}", "损失的一部分为{0}")
+                         : runs::Form("the loss is {0}", "损失为{0}"),
+                    {bad}};
+    } else if (course.LossIsZeroed()) {
+      onset.phase = {};  // the loss may have been NaN as well
+      onset.what =
+          runs::Form("the gradient norm is not finite from here on, and the loss is logged as 0",
+                     "从这里起梯度范数非有限，而损失记录为 0");
+    } else {
+      onset.phase = Phase::kBackward;
+      onset.what = runs::Form("non-finite gradients from here on, every step",
+                              "从这里起每一步的梯度都非有限");
+    }
+    onset.how = runs::Form("a log names no layer", "日志不指明层");
+    facts.onset = std::move(onset);
+  } else if (facts.evaluations.first_bad) {
+    facts.onset = OnsetOfEvaluation(facts);
+    facts.bad_at_end = facts.evaluations.bad_at_end;
+  }
+  MPN_TRY(steps.TakeSignals(source, facts));
+  // A 0 that may stand for NaN is no figure that a case is known by.
+  if (facts.course.zero_losses > 0) {
+    std::erase_if(facts.stat_hits, [](const StatHit& hit) {
+      return hit.signal.find("step.loss ") != std::string::npos && hit.value == 0;
+    });
+  }
+  // Logs of FP16 often print the norm of scaled gradients: a bound on it means nothing.
+  if (facts.summary.scale_max.value_or(1) > 1) {
+    std::erase_if(facts.stat_hits, [](const StatHit& hit) {
+      return hit.signal.find("step.grad_norm") != std::string::npos;
+    });
+  }
+  if (facts.summary.steps == 0) return facts;
+  if (!facts.summary.scale_first) {
+    facts.limits.push_back(runs::Form("The log shows no loss scale.", "日志没有显示损失缩放。"));
+  }
+  if (!course.SawNorm()) {
+    facts.limits.push_back(runs::Form("The log shows no gradient norm.", "日志没有显示梯度范数。"));
+  }
+  return facts;
+}
+
+}  // namespace mpnanny::diagnosis
