@@ -18,7 +18,12 @@ STEPS = 80
 
 
 @pytest.fixture
-def run(db: str, database: Callable[[], Database]) -> Callable[..., list[dict[str, Any]]]:
+def run(
+    db: str, database: Callable[[], Database], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., list[dict[str, Any]]]:
+    monkeypatch.setattr("mpnanny.relations.averages.PAUSE", 0.0)
+    monkeypatch.setattr("mpnanny.relations.averages.SHARE", 0.0)
+
     def train(make: Callable[[nn.Module], Callable[[int], None]], steps: int = STEPS) -> Any:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 8))

@@ -12,6 +12,7 @@ optimizer's step are heard until one writes such a tensor: that is the line.
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ from .watcher import Found, fault
 
 FIRST_LOOK = 16  # steps; each later one at twice as many
 LAST_LOOK = 1 << 17
+PAUSE = 0.5  # seconds before the first look; a look goes through all objects of the process
+SHARE = 50  # times what a look has taken go by before the next one
 LEAST = 16  # numbers of a tensor
 NUMBERS = 64
 MOST_TENSORS = 512
@@ -113,6 +116,7 @@ class StandingAverages(StepListener):
         self._stack = stack
         self._steps = 0
         self._next = FIRST_LOOK
+        self._due = time.perf_counter() + PAUSE  # before that there is no look
         self._seen: list[_Seen] = []
         self._pending: tuple[_Seen, dict[str, Any]] | None = None  # what is to be said
         self._mode: _Writes | None = None
@@ -124,10 +128,13 @@ class StandingAverages(StepListener):
     def optimizer_ended(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
         self._steps += 1
         if self._pending is None and self._steps >= self._next <= LAST_LOOK:
-            self._next = 2 * self._steps
-            if not others_on() and may_read():
+            begun = time.perf_counter()
+            if begun >= self._due and not others_on() and may_read():
+                self._next = 2 * self._steps
                 with torch.no_grad():
                     self._look()
+                ended = time.perf_counter()
+                self._due = ended + max(PAUSE, SHARE * (ended - begun))
         if self._pending is not None and self._mode is None:
             self._listen()
 
@@ -245,7 +252,7 @@ def _tensors(model: nn.Module) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """Of the process: those of 16 bits that no optimizer holds and that need no gradient of their
     own, and those of FP32, both of shapes that parameters of the model have; single numbers, too.
     """
-    kinds = (torch.Tensor, nn.Parameter)
+    kinds = {torch.Tensor, nn.Parameter}
     all_of = [each for each in gc.get_objects() if type(each) in kinds]
     if not any(each.dtype in STEP_OF for each in all_of):
         return [], []
