@@ -141,7 +141,7 @@ TEST(Grid, OfWhatSaysNothingIsTrivial) {
             Grid::kTrivial);
   EXPECT_EQ(GridOfValues(made(1000, [&] { return one_of(256) / 256.0; })),
             Grid::kTrivial);  // pixels
-  EXPECT_EQ(GridOfValues(Rounded(Normal(5000, 1), Format::kE4m3)), Grid::kTrivial);
+  EXPECT_EQ(GridOfValues(Rounded(Normal(5000, 1), Format::kE4M3)), Grid::kTrivial);
   EXPECT_EQ(GridOfValues(Rounded(Normal(8, 1), Format::kBf16)), Grid::kTrivial);  // a handful
 }
 
@@ -157,7 +157,7 @@ TEST(Grid, OfOtherTypesIsUnknown) {
 }
 
 TEST(Grid, OfPartsTogether) {
-  const std::vector<float> exact = Normal(500, 0.02), half = Rounded(exact, Format::kFp16),
+  const std::vector<float> exact = Normal(5000, 0.02), half = Rounded(exact, Format::kFp16),
                            brain = Rounded(exact, Format::kBf16);
   const auto together = [](const std::vector<float>& a, const std::vector<float>& b) {
     TensorStats all = StatsOf(a);
