@@ -105,16 +105,21 @@ enum class FindingKind {
   kPartialCopy,
   kDroppedGradient,
   kEmptyStep,
-  kMovedWeights
+  kMovedWeights,
+  kStateNarrowed,
+  kRecast,
+  kNonfiniteKept,
+  kStandsStill
 };
 template <>
 struct Vocabulary<FindingKind> {
   static constexpr const char* kNames[] = {
-      "diverged",         "range",           "undefined",    "integers",
-      "lost_change",      "amplified",       "flushed",      "clipped",
-      "no_gradient",      "not_updated",     "not_zeroed",   "not_restored",
-      "moved_on_skip",    "scale_dependent", "load_undone",  "partial_copy",
-      "dropped_gradient", "empty_step",      "moved_weights"};
+      "diverged",         "range",           "undefined",     "integers",
+      "lost_change",      "amplified",       "flushed",       "clipped",
+      "no_gradient",      "not_updated",     "not_zeroed",    "not_restored",
+      "moved_on_skip",    "scale_dependent", "load_undone",   "partial_copy",
+      "dropped_gradient", "empty_step",      "moved_weights", "state_narrowed",
+      "recast",           "nonfinite_kept",  "stands_still"};
 };
 
 // What a wider type makes of a finding: it cures it, it does not, nobody tried.

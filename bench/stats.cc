@@ -167,8 +167,9 @@ void Measure(DType dtype, int64_t bytes, int rounds) {
               std::string(DTypeName(dtype)).c_str(), static_cast<long long>(bytes),
               std::string(SimdLevelName(CurrentSimdLevel())).c_str());
   for (const Measured& each : all) {
-    std::printf(", \"%s\": {\"gbps\": %.3f, \"of_read\": %.4f}", each.name.c_str(),
-                Median(each.rates), Median(each.ratios));
+    std::printf(", \"%s\": {\"gbps\": %.3f, \"of_read\": %.4f, \"best\": %.3f}",
+                each.name.c_str(), Median(each.rates), Median(each.ratios),
+                *std::max_element(each.rates.begin(), each.rates.end()));
   }
   std::printf("}\n");
   std::fflush(stdout);

@@ -42,12 +42,61 @@ double MagnitudeOf(int32_t bits) {
   return static_cast<double>(value);
 }
 
+// The mantissas of FP32 bits together, in FP64's places.
+template <typename Ops>
+uint64_t MantissasF32(typename Ops::I bits) {
+  int32_t lanes[Ops::kLanes];
+  Ops::Store(lanes, bits);
+  uint32_t all = 0;
+  for (int32_t lane : lanes) all |= static_cast<uint32_t>(lane);
+  return static_cast<uint64_t>(all & 0x7fffff) << kFp32To64;
+}
+template <typename Ops>
+uint64_t MantissasF64(typename Ops::I bits) {
+  uint64_t lanes[Ops::kLanes / 2];
+  Ops::Store(lanes, bits);
+  uint64_t all = 0;
+  for (uint64_t lane : lanes) all |= lane;
+  return all & 0xfffffffffffff;
+}
+
+// Whether one of these FP32 is below FP16's normal numbers and no multiple of its smallest one,
+// 2^-24. For blocks whose mantissas would fit.
+template <typename Ops>
+bool IsBetweenSubnormals(const char* from, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t bits;
+    __builtin_memcpy(&bits, from + i * 4, 4);
+    bits &= static_cast<uint32_t>(kMagnitude);
+    if (bits == 0 || bits >= static_cast<uint32_t>(kNormalFp16)) continue;
+    const uint32_t exponent = bits >> 23, missing = 126 - exponent;  // low bits that must be 0
+    const uint32_t significand = (bits & 0x7fffff) | 0x800000;
+    if (missing > 23 || (significand & ((1u << missing) - 1)) != 0) return true;
+  }
+  return false;
+}
+
+// Whether one of these FP64, all of whose mantissas fit FP16 or BF16, lies beside the numbers of
+// `most` at most whose steps near 0 are `step` wide: beyond, or between two of them.
+template <typename Ops>
+bool IsBeside(const char* from, int64_t count, double most, double step) {
+  for (int64_t i = 0; i < count; ++i) {
+    double x;
+    __builtin_memcpy(&x, from + i * 8, 8);
+    const double magnitude = __builtin_fabs(x);
+    if (magnitude > most) return true;
+    const double steps = magnitude / step;  // a power of two
+    if (steps < 0x1p30 && steps != static_cast<double>(static_cast<int64_t>(steps))) return true;
+  }
+  return false;
+}
+
 // Extremes on integers, which no setting of the processor for subnormals touches. Of the bits taken
 // as signed numbers the largest is the greatest value if any is positive; taken as unsigned ones,
 // the largest is the least value if any is negative. What lies on the other side of zero, where
 // there is nothing on this one, is the smallest magnitude or zero.
-template <typename Ops, typename Loader>
-bool Stats(const void* values, int64_t count, double shift_value, BlockStats& out) {
+template <typename Ops, typename Loader, bool kGrid>
+bool StatsOf(const void* values, int64_t count, double shift_value, BlockStats& out) {
   using I = typename Ops::I;
   using D = typename Ops::D;
   const char* const begin = static_cast<const char*>(values);
@@ -56,8 +105,10 @@ bool Stats(const void* values, int64_t count, double shift_value, BlockStats& ou
   I signed_max = Ops::Set(INT32_MIN), unsigned_max = none, smallest = Ops::Set(-1), zeros = none;
   D deviation_low = Ops::SetDoubles(0), deviation_high = Ops::SetDoubles(0);
   D squared_low = Ops::SetDoubles(0), squared_high = Ops::SetDoubles(0);
+  I set = none;
   for (int64_t i = 0; i < count; i += Ops::kLanes) {
     const I bits = Loader::At(begin + i * Loader::kBytes);
+    if constexpr (kGrid) set = Ops::Or(set, bits);
     const I magnitude = Ops::And(bits, magnitude_mask);
     signed_max = Ops::MaxSigned(signed_max, bits);
     unsigned_max = Ops::MaxUnsigned(unsigned_max, bits);
@@ -96,6 +147,13 @@ bool Stats(const void* values, int64_t count, double shift_value, BlockStats& ou
   out.deviation = SumOfDoubles<Ops>(deviation_low) + SumOfDoubles<Ops>(deviation_high);
   out.squared = SumOfDoubles<Ops>(squared_low) + SumOfDoubles<Ops>(squared_high);
   out.below = out.subnormal = out.above = out.near = 0;
+  out.off_fp16 = out.off_bf16 = false;
+  out.mantissas = 0;
+  if constexpr (kGrid) {
+    out.mantissas = MantissasF32<Ops>(set);
+    out.off_fp16 = (out.mantissas & kBelowFp16) == 0 && nearest != 0 && nearest < kNormalFp16 &&
+                   IsBetweenSubnormals<Ops>(begin, count);
+  }
   // What few blocks have is counted in a loop of its own over memory that is in the cache now.
   if (nearest != 0 && nearest < kNormal) {
     const I flushed = Ops::Set(kFlushed + 1), normal = Ops::Set(kNormal);
@@ -121,6 +179,25 @@ bool Stats(const void* values, int64_t count, double shift_value, BlockStats& ou
     out.above = SumOf<Ops>(above);
   }
   return true;
+}
+
+// FP32. Mostly the first numbers show that the block is on no grid, and none of the others are
+// asked: what is then told of mantissas are those of the first ones.
+template <typename Ops>
+bool StatsF32(const void* values, int64_t count, double shift, BlockStats& out) {
+  const char* const from = static_cast<const char*>(values);
+  const uint64_t first = MantissasF32<Ops>(Ops::Load(from));
+  if ((first & kBelowFp16) == 0 || (first & kBelowBf16) == 0) {
+    return StatsOf<Ops, LoadF32<Ops>, true>(values, count, shift, out);
+  }
+  const bool finite = StatsOf<Ops, LoadF32<Ops>, false>(values, count, shift, out);
+  out.mantissas = first;
+  return finite;
+}
+
+template <typename Ops, typename Loader>
+bool Stats(const void* values, int64_t count, double shift, BlockStats& out) {
+  return StatsOf<Ops, Loader, false>(values, count, shift, out);
 }
 
 template <typename Ops, typename Loader>
@@ -160,8 +237,8 @@ double SquaresF64(const void* values, int64_t count) {
          SumOfDoubles<Ops>(sums[3]);
 }
 
-template <typename Ops>
-bool StatsF64(const void* values, int64_t count, double shift_value, BlockStats& out) {
+template <typename Ops, bool kGrid>
+bool StatsOfF64(const void* values, int64_t count, double shift_value, BlockStats& out) {
   using D = typename Ops::D;
   constexpr int kLanes = Ops::kLanes / 2;
   constexpr double kHuge = __DBL_MAX__;
@@ -170,7 +247,9 @@ bool StatsF64(const void* values, int64_t count, double shift_value, BlockStats&
   const D one = Ops::SetDoubles(1), huge = Ops::SetDoubles(kHuge);
   D low = huge, high = Ops::SetDoubles(-kHuge), smallest = huge;
   D zeros = none, deviation = none, squared = none, nothing = none;
+  typename Ops::I set = Ops::Set(0);
   for (int64_t i = 0; i < count; i += kLanes) {
+    if constexpr (kGrid) set = Ops::Or(set, Ops::Load(from + i * 8));
     const D x = Ops::LoadDoubles(from + i * 8);
     const D magnitude = Ops::AbsDoubles(x), d = Ops::SubDoubles(x, shift);
     nothing = Ops::MultiplyAdd(x, none, nothing);  // stays 0 unless an element is not finite
@@ -198,6 +277,12 @@ bool StatsF64(const void* values, int64_t count, double shift_value, BlockStats&
   if (out.zeros == count) out.smallest = 0;
   out.min += 0.0;  // of -0 this makes 0
   out.max += 0.0;
+  if constexpr (kGrid) {
+    out.mantissas = MantissasF64<Ops>(set);
+    out.off_fp16 = (out.mantissas & kBelowFp16) == 0 && IsBeside<Ops>(from, count, 65504, 0x1p-24);
+    out.off_bf16 =
+        (out.mantissas & kBelowBf16) == 0 && IsBeside<Ops>(from, count, kMostBf16, kLeastBf16);
+  }
   constexpr double kNormal64 = 2047 * 0x1p-25, kNear64 = kNearMax;
   const double largest = out.max > -out.min ? out.max : -out.min;
   if ((out.smallest != 0 && out.smallest < kNormal64) || largest > kNear64) {
@@ -217,6 +302,18 @@ bool StatsF64(const void* values, int64_t count, double shift_value, BlockStats&
     out.near = near;
   }
   return true;
+}
+
+// As StatsF32.
+template <typename Ops>
+bool StatsF64(const void* values, int64_t count, double shift, BlockStats& out) {
+  const uint64_t first = MantissasF64<Ops>(Ops::Load(static_cast<const char*>(values)));
+  if ((first & kBelowFp16) == 0 || (first & kBelowBf16) == 0) {
+    return StatsOfF64<Ops, true>(values, count, shift, out);
+  }
+  const bool finite = StatsOfF64<Ops, false>(values, count, shift, out);
+  out.mantissas = first;
+  return finite;
 }
 
 // NaN and infinities by the largest magnitude among lanes of kWidth bytes, the type's own; for FP64
@@ -342,8 +439,8 @@ template <typename Ops>
 constexpr Kernels VectorKernels() {
   return {
       Ops::kLanes * 4,
-      {nullptr, Stats<Ops, LoadF32<Ops>>, Stats<Ops, LoadF16<Ops>>, Stats<Ops, LoadBf16<Ops>>,
-       StatsF64<Ops>, Stats<Ops, LoadE4M3<Ops>>, Stats<Ops, LoadE5M2<Ops>>},
+      {nullptr, StatsF32<Ops>, Stats<Ops, LoadF16<Ops>>, Stats<Ops, LoadBf16<Ops>>, StatsF64<Ops>,
+       Stats<Ops, LoadE4M3<Ops>>, Stats<Ops, LoadE5M2<Ops>>},
       {nullptr, AllFinite<Ops, 4, 4, 0x7fffffff7fffffff, 0x7f800000>,
        AllFinite<Ops, 2, 2, 0x7fff7fff7fff7fff, 0x7c00>,
        AllFinite<Ops, 2, 2, 0x7fff7fff7fff7fff, 0x7f80>,

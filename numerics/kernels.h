@@ -20,6 +20,11 @@ struct BlockStats {
   double min = 0, max = 0, smallest = 0;
   double deviation = 0;  // sum of (x - shift)
   double squared = 0;    // sum of (x - shift)^2
+  // Of FP32 and FP64, 0 and false of others: bits that are set in mantissas, in FP64's places (all
+  // where the block is on a grid), and whether an element is beside the range of the format whose
+  // mantissas have room for them.
+  uint64_t mantissas = 0;
+  bool off_fp16 = false, off_bf16 = false;
 };
 
 // Arrays are indexed by DType; the entry of kUnknown is null. Vector kernels take whole vectors
@@ -40,11 +45,18 @@ struct Kernels {
 // FP32 bit patterns of magnitudes; comparing them as integers compares the magnitudes.
 inline constexpr int32_t kMagnitude = 0x7fffffff;
 inline constexpr int32_t kInfinity = 0x7f800000;
-inline constexpr int32_t kFlushed = 0x33000000;   // 2^-25, the largest that FP16 rounds to 0
-inline constexpr int32_t kNormal = 0x387fe000;    // 2047 x 2^-25, the smallest it rounds to 2^-14
-inline constexpr int32_t kOverflow = 0x477ff000;  // 65520, the smallest it rounds to infinity
+inline constexpr int32_t kFlushed = 0x33000000;     // 2^-25, the largest that FP16 rounds to 0
+inline constexpr int32_t kNormal = 0x387fe000;      // 2047 x 2^-25, the smallest it rounds to 2^-14
+inline constexpr int32_t kOverflow = 0x477ff000;    // 65520, the smallest it rounds to infinity
+inline constexpr int32_t kNormalFp16 = 0x38800000;  // 2^-14, the smallest normal number of FP16
 inline constexpr float kNearMax = 0.9f * 65504.0f;
 inline constexpr int32_t kNear = 0x47664999;
+
+// The places of an FP64 mantissa that FP16 and BF16 have no bit for.
+inline constexpr uint64_t kBelowFp16 = (uint64_t{1} << 42) - 1;
+inline constexpr uint64_t kBelowBf16 = (uint64_t{1} << 45) - 1;
+inline constexpr double kMostBf16 = 0x1.fep127, kLeastBf16 = 0x1p-133;
+inline constexpr int kFp32To64 = 29;  // from the places of an FP32 mantissa to those of FP64
 
 const Kernels& ScalarKernels();
 // Null where the build has none; whether the CPU has them is another question.

@@ -44,6 +44,30 @@ double Element(const void* values, int64_t i) {
 }
 
 template <typename Type>
+inline constexpr bool kHasGrid = sizeof(typename Type::Stored) >= 4;
+
+// A magnitude that is in the range of a format whose normal numbers begin at `normal`, and is no
+// multiple of `step` below it, is none of its numbers.
+bool IsBeside(double magnitude, double most, double normal, double step) {
+  if (magnitude > most) return true;
+  const double steps = magnitude / step;
+  return magnitude < normal && steps != std::floor(steps);
+}
+
+template <typename Type>
+void AddToGrid(double x, BlockStats& out) {
+  uint64_t bits = std::bit_cast<uint64_t>(x) & 0xfffffffffffff;
+  const double magnitude = std::fabs(x);
+  out.mantissas |= bits;
+  if ((bits & kBelowFp16) == 0) {
+    out.off_fp16 = out.off_fp16 || IsBeside(magnitude, 65504, 0x1p-14, 0x1p-24);
+  }
+  if ((bits & kBelowBf16) == 0) {
+    out.off_bf16 = out.off_bf16 || IsBeside(magnitude, kMostBf16, 0x1p-126, kLeastBf16);
+  }
+}
+
+template <typename Type>
 bool Stats(const void* values, int64_t count, double shift, BlockStats& out) {
   out = {};
   for (int64_t i = 0; i < count; ++i) {
@@ -66,6 +90,7 @@ bool Stats(const void* values, int64_t count, double shift, BlockStats& out) {
     out.near += magnitude > static_cast<double>(kNearMax);
     out.deviation += x - shift;
     out.squared += (x - shift) * (x - shift);
+    if constexpr (kHasGrid<Type>) AddToGrid<Type>(x, out);
   }
   out.min += 0.0;  // of -0 this makes 0
   out.max += 0.0;

@@ -72,6 +72,9 @@ void Join(BlockStats& into, const BlockStats& part) {
     into.smallest = part.smallest;
   into.deviation += part.deviation;
   into.squared += part.squared;
+  into.mantissas |= part.mantissas;
+  into.off_fp16 = into.off_fp16 || part.off_fp16;
+  into.off_bf16 = into.off_bf16 || part.off_bf16;
 }
 
 // Adds up blocks. The shift of a block is the mean of the one before it, so that a large mean with
@@ -123,6 +126,9 @@ class Accumulator {
     stats_.subnormal_fp16 += block.subnormal;
     stats_.above_fp16 += block.above;
     stats_.near_fp16_max += block.near;
+    stats_.mantissas |= block.mantissas;
+    stats_.off_fp16 = stats_.off_fp16 || block.off_fp16;
+    stats_.off_bf16 = stats_.off_bf16 || block.off_bf16;
     if (std::isfinite(mean)) shift_ = mean;
   }
 
@@ -193,6 +199,32 @@ double TensorStats::rms() const {
   return finite > 0 ? std::sqrt(squares / static_cast<double>(finite)) : 0;
 }
 double TensorStats::l2() const { return std::sqrt(squares); }
+bool TensorStats::on_fp16() const {
+  return !grid_unknown && !off_fp16 && above_fp16 == 0 && (mantissas & internal::kBelowFp16) == 0;
+}
+bool TensorStats::on_bf16() const {
+  return !grid_unknown && !off_bf16 && (mantissas & internal::kBelowBf16) == 0;
+}
+
+std::string_view GridName(Grid grid) {
+  constexpr std::string_view kNames[] = {"unknown", "none", "trivial", "bf16", "fp16"};
+  return kNames[static_cast<size_t>(grid)];
+}
+
+Grid GridOf(const TensorStats& stats) {
+  if (stats.grid_unknown) return Grid::kUnknown;
+  const bool bf16 = stats.on_bf16();
+  if (!bf16 && !stats.on_fp16()) return Grid::kNone;
+  constexpr int64_t kHandful = 16;
+  constexpr uint64_t kBelowFp8 = (uint64_t{1} << 49) - 1;  // E4M3 has three bits
+  if (stats.finite - stats.zeros < kHandful || (stats.mantissas & kBelowFp8) == 0) {
+    return Grid::kTrivial;
+  }
+  // Whole numbers up to 2^p, and whatever goes in as many equal steps, fit in p bits.
+  const double steps = bf16 ? 256 : 2048;
+  if (stats.absmax <= steps * stats.absmin) return Grid::kTrivial;
+  return bf16 ? Grid::kBf16 : Grid::kFp16;
+}
 
 TensorStats ComputeStats(const TensorView& view, ExponentHistogram* exponents) {
   if (view.known != nullptr) {
@@ -201,6 +233,7 @@ TensorStats ComputeStats(const TensorView& view, ExponentHistogram* exponents) {
   }
   TensorStats stats;
   stats.numel = view.numel();
+  stats.grid_unknown = view.dtype != DType::kFloat32 && view.dtype != DType::kFloat64;
   const internal::Layout layout = internal::MemoryLayout(view);
   Accumulator accumulator(view.dtype, stats);
   if (exponents != nullptr) exponents->fill(0);
@@ -227,6 +260,10 @@ void Merge(TensorStats& into, const TensorStats& part) {
   into.subnormal_fp16 += part.subnormal_fp16;
   into.above_fp16 += part.above_fp16;
   into.near_fp16_max += part.near_fp16_max;
+  into.mantissas |= part.mantissas;
+  into.off_fp16 = into.off_fp16 || part.off_fp16;
+  into.off_bf16 = into.off_bf16 || part.off_bf16;
+  into.grid_unknown = into.grid_unknown || part.grid_unknown;
   if (part.finite == 0) return;
   AddExtremes(part.min, part.max, part.absmin, into);
   AddFinite(part.mean, part.squared_deviation, part.squares, part.finite, into);

@@ -17,6 +17,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "numerics/tensor_view.h"
 
@@ -40,12 +41,28 @@ struct TensorStats {
   // Not everything was read: of nan, posinf and neginf only whether there are any, and of the other
   // figures the extremes, or `squares` alone. Never of what ComputeStats() reads from memory.
   bool partial = false;
+  // What GridOf() answers from: bits that are set in mantissas of finite elements, in FP64's
+  // places (all of them where a format has them all), and elements that FP16 or BF16 has no number
+  // for although their mantissas would fit (of FP16 among the subnormals; above its range
+  // above_fp16 tells).
+  uint64_t mantissas = 0;
+  bool off_fp16 = false, off_bf16 = false;
+  bool grid_unknown = false;  // not FP32 or FP64, or not read from memory
 
+  bool on_fp16() const;  // every finite element is a number of FP16: its own rounding. Exact
+  bool on_bf16() const;
   int64_t nonfinite() const { return nan + posinf + neginf; }
   double std() const;  // of the population: divided by the count, 0 for one element
   double rms() const;
   double l2() const;
 };
+
+// Which 16-bit format holds all finite values of an FP32 or FP64 tensor as they are. Trivial: one
+// does, and that says nothing, since these values would be so without ever having been 16 bits
+// wide: constants, powers of two, FP8's numbers, whole numbers, steps of a fixed width, a handful.
+enum class Grid { kUnknown, kNone, kTrivial, kBf16, kFp16 };
+std::string_view GridName(Grid grid);  // "unknown", "none", "trivial", "bf16", "fp16"
+Grid GridOf(const TensorStats& stats);
 
 // `exponents`, if there is one, is set to what CountExponents() gives: one reading of the memory
 // serves both.

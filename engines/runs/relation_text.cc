@@ -32,10 +32,9 @@ Sentence Listed(const std::vector<std::string>& names, size_t count) {
 
 // "2 parameters (a.weight, a.bias)".
 Sentence Parameters(const ShadowRelation& relation) {
-  const size_t count =
-      relation.count && *relation.count >= 1 && *relation.count < 1e9
-          ? static_cast<size_t>(*relation.count)
-          : relation.parameters.size();
+  const size_t count = relation.count && *relation.count >= 1 && *relation.count < 1e9
+                           ? static_cast<size_t>(*relation.count)
+                           : relation.parameters.size();
   const Sentence names = Listed(relation.parameters, count);
   const auto shown = static_cast<int64_t>(count);
   if (count == 1) {
@@ -303,6 +302,81 @@ Sentence ScaleDependent(const ShadowFinding& finding, const std::string& place) 
            AtPlace(place)}};
 }
 
+// "FP16" of torch's name of a format.
+std::string WordOfFormat(const std::string& dtype) {
+  if (dtype == "float16") return "FP16";
+  return dtype == "bfloat16" ? "BF16" : "16";
+}
+
+// " (such as fc.weight)"
+Sentence SuchAs(const ShadowRelation& relation) {
+  const Sentence names = Listed(relation.parameters, 0);
+  if (names.empty()) return {};
+  return {Form(" (such as {0})", "（例如 {0}）"), {names}};
+}
+
+Sentence StateNarrowed(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  const auto percent = PercentOf(relation.share);
+  Sentence text(
+      Form("The state {0} of {1}{2} came back from a checkpoint with the values of {3} bits{4}, "
+           "and the optimizer goes on with them in FP32.",
+           "状态 {0}（{1}）{2}从检查点恢复时只有 {3} 位的数值{4}，优化器以 FP32 继续使用它们。"),
+      {relation.what.empty() ? Sentence(Form("of the optimizer", "优化器"))
+                             : Sentence(EscapeControl(relation.what, 80)),
+       Parameters(relation), AtPlace(place), WordOfFormat(finding.dtype),
+       relation.at.empty() ? Sentence()
+                           : Sentence(Form("; it was loaded at {0}", "；载入于 {0}"),
+                                      {EscapeControl(relation.at, 300)})});
+  if (percent && *percent >= 1) {
+    text += {Form("{0} % of these elements are 0 although they should not be: the next update "
+                  "divides by 0 plus eps there and is far too large.",
+                  "其中 {0} % 的元素本不应为 0 却是 0：下一次更新在那里除以 0 加 eps，因此过大。"),
+             {*percent}};
+  }
+  return text;
+}
+
+Sentence Recast(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  const bool often = relation.count && *relation.count >= 2 && *relation.count < 1e9;
+  return {Form("Weights{0} were rounded to {1}{2} between two steps of the optimizer{3}, and the "
+               "training goes on with the rounded values.",
+               "权重{0}在优化器的两次更新之间被舍入为 {1}{2}{3}，训练以舍入后的数值继续。"),
+          {SuchAs(relation), WordOfFormat(finding.dtype), AtPlace(place),
+           often ? Sentence(Form(", {0} times so far", "，至今 {0} 次"),
+                            {static_cast<int64_t>(*relation.count)})
+                 : Sentence()}};
+}
+
+Sentence NonfiniteKept(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  const bool often = relation.count && *relation.count >= 2 && *relation.count < 1e9;
+  return {Form("A step was skipped because its gradients are not finite, and they were still in "
+               ".grad{0} when the next backward pass began{1}{2}: what it computes is added to "
+               "them, so no later step can be finite.",
+               "某一步因梯度非有限而被跳过，但下一次反向传播{1}开始时它们仍在 .grad "
+               "中{0}{2}：新的梯度累加在其上，此后的每一步都不可能有限。"),
+          {SuchAs(relation), AtPlace(place),
+           often ? Sentence(Form(", {0} times so far", "，至今 {0} 次"),
+                            {static_cast<int64_t>(*relation.count)})
+                 : Sentence()}};
+}
+
+Sentence StandsStill(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  const bool often = relation.count && *relation.count >= 2 && *relation.count < 1e9;
+  return {Form("{0} in {1}{2} is written{3} and keeps its values, while what it follows has moved "
+               "away from it: each change is smaller than half a step of the format.",
+               "{1} 格式的{0}{2}被写入{3}却保持原值，而它所跟随的数值已经离开："
+               "每次变化都小于该格式的半步。"),
+          {relation.what.empty() ? Sentence(Form("An average", "某个平均值"))
+                                 : Sentence(EscapeControl(relation.what, 120)),
+           WordOfFormat(finding.dtype), AtPlace(place),
+           often ? Sentence(Form(" {0} times", " {0} 次"), {static_cast<int64_t>(*relation.count)})
+                 : Sentence()}};
+}
+
 // The kinds that are relations, and what they are called in a line.
 constexpr std::pair<FindingKind, std::string_view> kRelationNouns[] = {
     {FindingKind::kNoGradient, "parameters that get no gradient"},
@@ -315,7 +389,11 @@ constexpr std::pair<FindingKind, std::string_view> kRelationNouns[] = {
     {FindingKind::kPartialCopy, "buffers of a copy that do not follow"},
     {FindingKind::kDroppedGradient, "gradients that are dropped"},
     {FindingKind::kEmptyStep, "steps without a gradient"},
-    {FindingKind::kMovedWeights, "weights that something else moves"}};
+    {FindingKind::kMovedWeights, "weights that something else moves"},
+    {FindingKind::kStateNarrowed, "a state that came back in 16 bits"},
+    {FindingKind::kRecast, "weights that were rounded to 16 bits"},
+    {FindingKind::kNonfiniteKept, "gradients that are not finite and were kept"},
+    {FindingKind::kStandsStill, "an average that stands still"}};
 
 }  // namespace
 
@@ -339,6 +417,10 @@ Sentence RelationSentence(const ShadowFinding& finding, const std::string& place
   if (finding.kind == FindingKind::kEmptyStep) return EmptyStep(finding, place);
   if (finding.kind == FindingKind::kMovedWeights) return MovedWeights(finding);
   if (finding.kind == FindingKind::kPartialCopy) return PartialCopy(finding, place);
+  if (finding.kind == FindingKind::kStateNarrowed) return StateNarrowed(finding, place);
+  if (finding.kind == FindingKind::kRecast) return Recast(finding, place);
+  if (finding.kind == FindingKind::kNonfiniteKept) return NonfiniteKept(finding, place);
+  if (finding.kind == FindingKind::kStandsStill) return StandsStill(finding, place);
   return ScaleDependent(finding, place);
 }
 

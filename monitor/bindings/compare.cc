@@ -49,14 +49,23 @@ PyObject* CompareChanges(PyObject*, PyObject* args) {
                        found.squared_error);
 }
 
+PyObject* GridsOf(PyObject*, PyObject* tensor) {
+  const CallTensors list;
+  if (!list->Add(tensor)) Py_RETURN_NONE;
+  const TensorStats found = ComputeStats(list->views()[0]);
+  return Py_BuildValue("(sNNLLLdd)", std::string(GridName(GridOf(found))).c_str(),
+                       PyBool_FromLong(found.on_fp16()), PyBool_FromLong(found.on_bf16()),
+                       Count(found.numel), Count(found.finite), Count(found.zeros), found.absmin,
+                       found.absmax);
+}
+
 PyObject* FormatsOf(PyObject*, PyObject* tensor) {
   const CallTensors list;
   if (!list->Add(tensor)) Py_RETURN_NONE;
   const FormatErrors found = MeasureFormats(list->views()[0]);
   return Py_BuildValue("(LLddddddiiLL)", Count(found.numel), Count(found.finite), found.absmax,
-                       found.rms, found.fp16, found.bf16, found.e4m3, found.e5m2,
-                       found.e4m3_scale, found.e5m2_scale, Count(found.fp16_overflow),
-                       Count(found.fp16_underflow));
+                       found.rms, found.fp16, found.bf16, found.e4m3, found.e5m2, found.e4m3_scale,
+                       found.e5m2_scale, Count(found.fp16_overflow), Count(found.fp16_underflow));
 }
 
 PyObject* FormatLossOf(PyObject*, PyObject* args) {
@@ -88,9 +97,8 @@ PyObject* DimensionLossesOf(PyObject*, PyObject* args) {
   PyObject* rows = PyList_New(0);
   if (rows == nullptr) return nullptr;
   for (const DimensionLoss& each : found) {
-    PyObject* row =
-        Py_BuildValue("(iLddddd)", each.dim, Count(each.size), each.imbalance, each.absorbed,
-                      each.sum_error, each.mean_error, each.norm_error);
+    PyObject* row = Py_BuildValue("(iLddddd)", each.dim, Count(each.size), each.imbalance,
+                                  each.absorbed, each.sum_error, each.mean_error, each.norm_error);
     const bool added = row != nullptr && PyList_Append(rows, row) == 0;
     Py_XDECREF(row);
     if (!added) {

@@ -15,6 +15,10 @@ PyObject* Compare(PyObject*, PyObject* args);
 // compare_change(held_before, held_after, reference_before, reference_after) -> tuple, or None.
 PyObject* CompareChanges(PyObject*, PyObject* args);
 
+// grid(tensor) -> (GridName, on_fp16, on_bf16, numel, finite, zeros, absmin, absmax) of TensorStats,
+// or None where it cannot be read.
+PyObject* GridsOf(PyObject*, PyObject* tensor);
+
 // format_errors(tensor) -> tuple of the fields of FormatErrors, or None where it cannot be read.
 PyObject* FormatsOf(PyObject*, PyObject* tensor);
 

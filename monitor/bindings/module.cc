@@ -38,6 +38,8 @@ PyMethodDef kModuleFunctions[] = {
     {"compare_change", Method<&CompareChanges>(), METH_VARARGS,
      "compare_change(held_before, held_after, reference_before, reference_after) -> the fields of"
      " ChangeError | None"},
+    {"grid", Method<&GridsOf>(), METH_O,
+     "grid(tensor) -> (grid, on_fp16, on_bf16, numel, finite, zeros, absmin, absmax) | None"},
     {"format_errors", Method<&FormatsOf>(), METH_O,
      "format_errors(tensor) -> the fields of FormatErrors | None"},
     {"format_loss", Method<&FormatLossOf>(), METH_VARARGS,

@@ -158,6 +158,7 @@ PyObject* MakeReading(DType dtype, const TensorStats& stats, const ExponentHisto
   if (object == nullptr) return nullptr;
   ReadingObject* reading = Cast(object);  // all null
   reading->stats = new TensorStats(stats);
+  reading->stats->grid_unknown = true;  // no figure of a device tells it
   reading->view = new TensorView;
   reading->view->dtype = dtype;
   reading->view->known = reading->stats;

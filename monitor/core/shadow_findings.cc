@@ -125,6 +125,14 @@ std::string WhatHappened(const ShadowFindingRow& row) {
     return "gradients of backward passes are set to zero before the optimizer uses them";
   if (row.kind == FindingKind::kPartialCopy)
     return "an average's buffers do not follow those of the network";
+  if (row.kind == FindingKind::kStateNarrowed)
+    return "the optimizer's state came back from a checkpoint in 16 bits";
+  if (row.kind == FindingKind::kRecast)
+    return "weights were rounded to 16 bits between two steps of the optimizer";
+  if (row.kind == FindingKind::kNonfiniteKept)
+    return "gradients that are not finite were kept across a skipped step";
+  if (row.kind == FindingKind::kStandsStill)
+    return "an average is written and stays as it is, while what it follows moves";
   if (row.kind == FindingKind::kScaleDependent) return "the update depends on the loss scale";
   std::string text = "error";
   if (row.error_out && std::isfinite(*row.error_out))

@@ -35,6 +35,24 @@ def analyze(path, *words):
     return json.loads(done.stdout)
 
 
+def test_values_that_have_been_16_bits_are_named(tmp_path):
+    rng = np.random.default_rng(0)
+    exact = rng.normal(0, 0.02, 4096).astype(np.float32)
+    half = exact.astype(np.float16).astype(np.float32)
+    brain = exact.astype(ml_dtypes.bfloat16).astype(np.float32)
+    file = tmp_path / "all.npz"
+    np.savez(file, exact=exact, half=half, brain=brain, ones=np.ones(64, np.float32))
+    found = analyze(file)
+    grids = {row["key"]: row.get("grid") for row in found["tensors"]}
+    assert grids == {"exact": None, "half": "fp16", "brain": "bf16", "ones": None}
+    assert len(found["advice"]) == 2 and "1 of 4" in found["advice"][0]
+    for key, grid in (("exact", "none"), ("half", "fp16"), ("brain", "bf16"), ("ones", "trivial")):
+        one = analyze(file, "--key", key)
+        assert one["stats"]["grid"] == grid
+        said = any("is a number of" in text for text in one["advice"])
+        assert said is (grid in ("fp16", "bf16"))
+
+
 def to_tf32(x):
     """FP32 values to 10 bits of mantissa, ties to even."""
     bits = x.astype(np.float32).view(np.uint32).astype(np.uint64)

@@ -37,6 +37,8 @@ Reference Refer(const std::vector<double>& values) {
       ref.below += x != 0 && half == 0;
       ref.subnormal += half != 0 && half < 0x1p-14;
       ref.above += std::isinf(half);
+      ref.on_fp16 = ref.on_fp16 && RoundTo(Format::kFp16, x) == x;
+      ref.on_bf16 = ref.on_bf16 && RoundTo(Format::kBf16, x) == x;
       ref.near += magnitude > static_cast<long double>(0.9f * 65504.0f);
       sum += x;
       ref.squares += magnitude * magnitude;
@@ -70,6 +72,10 @@ void ExpectEqual(const TensorStats& got, const Reference& ref) {
   EXPECT_EQ(got.subnormal_fp16, ref.subnormal);
   EXPECT_EQ(got.above_fp16, ref.above);
   EXPECT_EQ(got.near_fp16_max, ref.near);
+  if (!got.grid_unknown) {
+    EXPECT_EQ(got.on_fp16(), ref.on_fp16);
+    EXPECT_EQ(got.on_bf16(), ref.on_bf16);
+  }
   if (ref.finite == 0) return;
   EXPECT_EQ(got.min, static_cast<double>(ref.min));
   EXPECT_EQ(got.max, static_cast<double>(ref.max));

@@ -17,6 +17,7 @@ namespace mpnanny {
 struct Reference {
   int64_t nan = 0, posinf = 0, neginf = 0, zeros = 0, finite = 0, below = 0, subnormal = 0,
           above = 0, near = 0;
+  bool on_fp16 = true, on_bf16 = true;  // each finite value is its own rounding
   long double min = 0, max = 0, absmax = 0, absmin = 0, mean = 0, deviation = 0, squares = 0;
 };
 Reference Refer(const std::vector<double>& values);

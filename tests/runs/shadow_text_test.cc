@@ -409,6 +409,32 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
       "so far, first before step 10, 57 times as far as a usual step, and the loss rises each "
       "time, from 0.125 to 0.5 in the median.");
   f.since.reset();
+  f.dtype = "float16";
+  f.relation.at = "train.py:30";
+  f.relation.what = "exp_avg_sq";
+  f.relation.share = 0.999;
+  f.kind = FindingKind::kStateNarrowed;
+  const std::string narrowed = Told(f, "");
+  for (const char* part : {"The state exp_avg_sq of 11 parameters", "at train.py:9", "FP16",
+                           "it was loaded at train.py:30", "100 % of these elements are 0"}) {
+    EXPECT_NE(narrowed.find(part), std::string::npos) << part << " in " << narrowed;
+  }
+  f.dtype = "bfloat16";
+  f.kind = FindingKind::kRecast;
+  EXPECT_EQ(Told(f, ""),
+            "Weights (such as gate.bias) were rounded to BF16 at train.py:9 between two steps of "
+            "the optimizer, 11 times so far, and the training goes on with the rounded values.");
+  f.kind = FindingKind::kNonfiniteKept;
+  EXPECT_EQ(Told(f, ""),
+            "A step was skipped because its gradients are not finite, and they were still in .grad "
+            "(such as gate.bias) when the next backward pass began at train.py:9, 11 times so far: "
+            "what it computes is added to them, so no later step can be finite.");
+  f.kind = FindingKind::kStandsStill;
+  f.relation.what = "An average of the weights";
+  EXPECT_EQ(Told(f, ""),
+            "An average of the weights in BF16 at train.py:9 is written 11 times and keeps its "
+            "values, while what it follows has moved away from it: each change is smaller than "
+            "half a step of the format.");
   f.kind = FindingKind::kNotRestored;
   f.relation = {};  // as of a damaged file
   EXPECT_FALSE(Told(f, "").empty());

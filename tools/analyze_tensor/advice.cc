@@ -1,6 +1,7 @@
 #include "tools/analyze_tensor/advice.h"
 
 #include <cmath>
+#include <utility>
 
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
@@ -32,9 +33,7 @@ double ShareOfAll(int64_t count, const FormatLoss& loss) {
   return loss.numel > 0 ? static_cast<double>(count) / static_cast<double>(loss.numel) : 0;
 }
 
-std::string ScaleText(int exponent) {
-  return "2^" + std::to_string(exponent);
-}
+std::string ScaleText(int exponent) { return "2^" + std::to_string(exponent); }
 
 void AddOverflow(const InFormat& in, Advice& advice) {
   if (in.plain.overflow == 0) return;
@@ -67,7 +66,8 @@ void AddUnderflow(const InFormat& in, const Limits& limits, Advice& advice) {
 void AddImbalance(const Analysis& analysis, const Limits& limits, Advice& advice) {
   const DimensionLoss* worst = nullptr;
   for (const DimensionLoss& each : analysis.dims) {
-    if (each.imbalance > limits.imbalance && (worst == nullptr || each.absorbed > worst->absorbed)) {
+    if (each.imbalance > limits.imbalance &&
+        (worst == nullptr || each.absorbed > worst->absorbed)) {
       worst = &each;
     }
   }
@@ -78,6 +78,22 @@ void AddImbalance(const Analysis& analysis, const Limits& limits, Advice& advice
       NameOf(analysis.reduced_in) + ", " + PercentText(worst->absorbed) +
       " of the addends vanish. Sum in FP32, or give each slice a scale of its own.");
   advice.alerts.emplace_back("DIM_IMBALANCE");
+}
+
+// Of a tensor that is wider than its values are.
+void AddGrid(const TensorStats& stats, Advice& advice) {
+  const Grid grid = GridOf(stats);
+  if (grid != Grid::kBf16 && grid != Grid::kFp16) return;
+  const std::string name = grid == Grid::kBf16 ? "BF16" : "FP16";
+  std::string text = "Every value is a number of " + name + " as it is: these have been " + name +
+                     " before, and what they had beyond it is lost. Kept as " + name +
+                     " they lose nothing more.";
+  if (grid == Grid::kFp16 && 10 * stats.zeros > stats.finite) {
+    text += " " +
+            PercentText(static_cast<double>(stats.zeros) / static_cast<double>(stats.finite)) +
+            " are 0, as what was too small for FP16 is.";
+  }
+  advice.sentences.push_back(std::move(text));
 }
 
 // What an unremarkable tensor loses.
@@ -110,8 +126,32 @@ Advice AdviceFor(const Analysis& analysis, const Limits& limits) {
     if (in.plain.overflow == 0) AddUnderflow(in, limits, advice);
   }
   AddImbalance(analysis, limits, advice);
+  AddGrid(stats, advice);
   if (advice.sentences.empty()) advice.sentences.push_back(Unremarkable(analysis));
   return advice;
+}
+
+std::vector<std::string> GridAdvice(const std::vector<Ranked>& ranked) {
+  std::vector<std::string> found;
+  for (const auto& [grid, name] :
+       {std::pair(Grid::kBf16, "BF16"), std::pair(Grid::kFp16, "FP16")}) {
+    int64_t tensors = 0, wide = 0, elements = 0, all = 0;
+    for (const Ranked& each : ranked) {
+      if (!each.problem.empty() || each.grid == Grid::kUnknown) continue;
+      ++wide;
+      all += each.numel;
+      if (each.grid != grid) continue;
+      ++tensors;
+      elements += each.numel;
+    }
+    if (tensors == 0) continue;
+    found.push_back(std::to_string(tensors) + " of " + std::to_string(wide) +
+                    " FP32 and FP64 tensors (" +
+                    PercentText(static_cast<double>(elements) / static_cast<double>(all)) +
+                    " of their elements) hold only values of " + name + ": they have been " + name +
+                    " before.");
+  }
+  return found;
 }
 
 }  // namespace mpnanny::analyze_tensor

@@ -18,6 +18,9 @@ struct Advice {
 
 Advice AdviceFor(const Analysis& analysis, const Limits& limits);
 
+// "2 of 5 FP32 and FP64 tensors hold only BF16 values …": of a file. Empty where none do.
+std::vector<std::string> GridAdvice(const std::vector<Ranked>& ranked);
+
 }  // namespace mpnanny::analyze_tensor
 
 #endif  // MPNANNY_TOOLS_ANALYZE_TENSOR_ADVICE_H_

@@ -29,6 +29,7 @@ Ranked RankOne(const TensorView& view, Format target) {
   ranked.nonfinite = stats.nonfinite();
   ranked.absmax = stats.absmax;
   ranked.absmin = stats.absmin;
+  ranked.grid = GridOf(stats);
   if (stats.numel == 0) return ranked;
   const auto numel = static_cast<double>(stats.numel);
   const int least = info.min_exponent - info.mantissa_bits;  // of the smallest subnormal number

@@ -54,6 +54,7 @@ struct Ranked {
   int64_t numel = 0, nonfinite = 0;
   double overflow = 0, underflow = 0, subnormal = 0;  // shares of all elements
   double absmax = 0, absmin = 0;
+  Grid grid = Grid::kUnknown;
 };
 
 // The tensors of a file, the worst in `target` first: not finite, then overflow, underflow,

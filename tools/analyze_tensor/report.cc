@@ -47,6 +47,7 @@ Json StatsJson(const TensorStats& stats) {
           {"std", figure(stats.std())},
           {"rms", figure(stats.rms())},
           {"l2", figure(stats.l2())},
+          {"grid", GridName(GridOf(stats))},
           {"dynamic_range", figure(stats.absmin > 0 ? stats.absmax / stats.absmin : 1)}};
 }
 
@@ -177,9 +178,10 @@ FileReport ReportFile(const tensor_files::TensorFile& file, const std::vector<Ra
       json["overflow"] = JsonNumber(row.overflow);
       json["underflow"] = JsonNumber(row.underflow);
       json["absmax"] = JsonNumber(row.absmax);
+      if (row.grid == Grid::kBf16 || row.grid == Grid::kFp16) json["grid"] = GridName(row.grid);
     }
-    if (!page.Add(std::move(json), EscapeControl(entry.key, 200) + "  " + ShapeText(entry) + "  " +
-                                       worst)) {
+    if (!page.Add(std::move(json),
+                  EscapeControl(entry.key, 200) + "  " + ShapeText(entry) + "  " + worst)) {
       break;
     }
   }
@@ -191,6 +193,8 @@ FileReport ReportFile(const tensor_files::TensorFile& file, const std::vector<Ra
     report.text += "… " + std::to_string(ranked.size() - end) + " more: cursor \"" +
                    std::to_string(end) + "\".\n";
   }
+  const std::vector<std::string> advice = GridAdvice(ranked);
+  for (const std::string& sentence : advice) report.text += sentence + "\n";
   report.text += "Give `key` for one tensor in all formats.\n";
   Json notes = Json::array();
   for (size_t at = 0; at < std::min(file.notes().size(), kNotesShown); ++at) {
@@ -198,11 +202,9 @@ FileReport ReportFile(const tensor_files::TensorFile& file, const std::vector<Ra
     notes.push_back(note);
     report.text += "Note: " + note + "\n";
   }
-  report.structured = {{"tensors", page.TakeRows()},
-                       {"total", ranked.size()},
-                       {"format", file.format()},
-                       {"target", Info(target).name},
-                       {"notes", std::move(notes)}};
+  report.structured = {{"tensors", page.TakeRows()}, {"total", ranked.size()},
+                       {"format", file.format()},    {"target", Info(target).name},
+                       {"advice", advice},           {"notes", std::move(notes)}};
   if (end < ranked.size()) report.structured["next_cursor"] = std::to_string(end);
   return report;
 }
@@ -218,17 +220,23 @@ Json AnalysisSchema() {
       {"type", "object"},
       {"properties",
        {{"tensor", {{"type", "object"}, {"description", "key, shape, dtype, numel."}}},
-        {"stats", {{"type", "object"}, {"description", "Of finite elements; counts of others."}}},
-        {"formats",
-         described(rows, "format, underflow, subnormal, overflow, saturated, distortion_share "
-                         "(shares of all elements), rel_error {mean, p99, max}, sqnr_db, "
-                         "best_scale, and the same figures scaled by it.")},
-        {"dims", described(rows, "dim, size, imbalance, absorbed, reduce_error {sum, mean, norm} "
-                                 "with an accumulator in reduced_in.")},
+        {"stats",
+         {{"type", "object"},
+          {"description",
+           "Of finite elements; counts of others; grid: the 16-bit format whose numbers all "
+           "are."}}},
+        {"formats", described(rows,
+                              "format, underflow, subnormal, overflow, saturated, distortion_share "
+                              "(shares of all elements), rel_error {mean, p99, max}, sqnr_db, "
+                              "best_scale, and the same figures scaled by it.")},
+        {"dims", described(rows,
+                           "dim, size, imbalance, absorbed, reduce_error {sum, mean, norm} "
+                           "with an accumulator in reduced_in.")},
         {"reduced_in", {{"type", "string"}}},
         {"advice", texts},
         {"cases", texts},
-        {"tensors", described(rows, "key, shape, dtype, worst, overflow, underflow, absmax.")},
+        {"tensors",
+         described(rows, "key, shape, dtype, worst, overflow, underflow, absmax, grid.")},
         {"total", {{"type", "integer"}}},
         {"format", {{"type", "string"}}},
         {"target", {{"type", "string"}}},

@@ -134,6 +134,32 @@ Sentence FixOfRelation(const runs::ShadowFinding& finding) {
         "use_buffers=True)），或在使用副本之前重新计算它们（"
         "torch.optim.swa_utils.update_bn）。");
   }
+  if (kind == FindingKind::kStateNarrowed) {
+    return {Form("Save the optimizer's state as it is ({0}): second moments need FP32, and a file "
+                 "in 16 bits is good for weights that are only used, not trained on.",
+                 "原样保存优化器状态（{0}）：二阶矩需要 FP32，"
+                 "16 位的文件只适合不再训练的权重。"),
+            {WhereToChange(finding)}};
+  }
+  if (kind == FindingKind::kRecast) {
+    return {Form("Cast a copy {0}, not the model that is trained (copy.deepcopy(model).half(), or "
+                 "torch.autocast for the evaluation): casting back does not bring the bits back.",
+                 "在{0}转换一个副本，而不是正在训练的模型（copy.deepcopy(model).half()，"
+                 "或评估时使用 torch.autocast）：再转换回来并不能恢复丢失的位。"),
+            {WhereToChange(finding)}};
+  }
+  if (kind == FindingKind::kNonfiniteKept) {
+    return Form(
+        "Call optimizer.zero_grad() before every backward() that begins a new step, also after a "
+        "step that was skipped.",
+        "在每个新的一步的 backward() 之前调用 optimizer.zero_grad()，被跳过的步之后也一样。");
+  }
+  if (kind == FindingKind::kStandsStill) {
+    return {Form("Keep what is averaged or counted {0} in FP32 (a counter as an integer), and cast "
+                 "a copy of it where 16 bits are wanted.",
+                 "把{0}的平均值或计数保存为 FP32（计数用整数），需要 16 位时转换其副本。"),
+            {WhereToChange(finding)}};
+  }
   if (kind == FindingKind::kScaleDependent) {
     return Form(
         "Call backward() on scaler.scale(loss), call scaler.unscale_(optimizer) once before "

@@ -257,6 +257,12 @@ def device_slots(kernel: str, data: bytes) -> list[tuple[Any, ...]]:
     compare_change().
     """
 
+def grid(tensor: Any) -> tuple[str, bool, bool, int, int, int, float, float] | None:
+    """Whether all finite values of an FP32 or FP64 tensor of the CPU are numbers of FP16, of BF16:
+    (grid, on_fp16, on_bf16, numel, finite, zeros, absmin, absmax). grid: "none", "trivial" (one has
+    them all, which says nothing), "bf16", "fp16", or "unknown" of other types, which are on none.
+    """
+
 def format_errors(tensor: Any) -> tuple[Any, ...] | None: ...
 def format_loss(tensor: Any, format: str, scale: int) -> tuple[Any, ...] | None: ...
 def dimension_losses(tensor: Any, format: str) -> list[tuple[Any, ...]] | None: ...

@@ -21,7 +21,7 @@ from torch.compiler import is_compiling
 from torch.nn.utils import clip_grad
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..model import checkpoints, loads
+from ..model import casts, checkpoints, loads
 from ..model.functional import is_nested
 from ..operators.places import pass_through
 from ..steps.thread import backward_begins_here, here
@@ -296,12 +296,24 @@ def _load(original: Callable[..., Any]) -> Callable[..., Any]:
         if issubclass(type(self), torch.nn.Module):
             loads.module_loads(self)
         result = original(self, *args, **kwargs)
-        checkpoints.heard_state_loaded(self)
+        checkpoints.heard_state_loaded(self, args[0] if args else kwargs.get("state_dict"))
         for listener in tuple(_listeners):
             listener.heard_state_loaded(self)
         return result
 
     return load_state_dict
+
+
+def _cast(original: Callable[..., Any]) -> Callable[..., Any]:
+    def cast(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            return original(self, *args, **kwargs)
+        before = casts.types_of(self)
+        result = original(self, *args, **kwargs)
+        casts.heard_cast(self, before)
+        return result
+
+    return cast
 
 
 def _load_file(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -402,6 +414,8 @@ def _install() -> None:
     for owner in (torch.nn.Module, torch.optim.Optimizer):
         _wrap(owner, "zero_grad", _zero_grad)
     _wrap(torch, "load", _load_file)
+    for name in casts.METHODS:
+        _wrap(torch.nn.Module, name, _cast)
     # It compiles the hooks of a module, which it cannot.
     _wrap(torch.jit, "script", _script)
     _wrap(torch, "compile", _compile)

@@ -90,9 +90,25 @@ class LoadedFile:
     judged: bool = False  # by the run whose model it holds
 
 
+@dataclass(slots=True)
+class OptimizerLoad:
+    """An optimizer has taken a state."""
+
+    file: str  # where
+    line: int
+    given: dict[str, set[torch.dtype]]  # of what it was given, by the state's name
+    judged: bool = False
+
+
 _newest: list[LoadedFile] = []
-_count = 0  # files so far
-_optimizers: weakref.WeakKeyDictionary[Any, tuple[str, int]] = weakref.WeakKeyDictionary()
+_count = 0  # files so far that hold several states
+_loads = 0
+_optimizers: weakref.WeakKeyDictionary[Any, OptimizerLoad] = weakref.WeakKeyDictionary()
+
+
+def loads() -> int:
+    """Files that were read and states that were taken so far, of any kind."""
+    return _loads
 
 
 def count() -> int:
@@ -112,6 +128,8 @@ def heard_file(content: Any) -> None:
     """torch.load() has returned `content`. Nothing that goes wrong here gets to the program, nor do
     modes of it see what is read.
     """
+    global _loads
+    _loads += 1
     if others_on():
         return
     with contextlib.suppress(Exception), torch.no_grad():
@@ -132,18 +150,31 @@ def _read(content: Any) -> None:
     _count += 1
 
 
-def heard_state_loaded(taker: Any) -> None:
-    """A module or an optimizer has taken a state, mostly of the newest file of its thread."""
+def heard_state_loaded(taker: Any, given: Any) -> None:
+    """A module or an optimizer has taken the state `given`, mostly of its thread's newest file."""
+    global _loads
+    _loads += 1
     with contextlib.suppress(Exception):
         if not issubclass(type(taker), nn.Module):
-            _optimizers[taker] = _users_line()
+            _optimizers[taker] = OptimizerLoad(*_users_line(), _types_of(given))
         elif own := [each for each in _newest if each.thread == get_ident()]:
             _place(own[-1])
 
 
-def optimizer_loaded_at(optimizer: Any) -> tuple[str, int] | None:
-    """File and line where it has taken a state last; None if it has not."""
+def newest_load(optimizer: Any) -> OptimizerLoad | None:
+    """Of the state that it has taken last; None if it has not."""
     return _optimizers.get(optimizer)
+
+
+def _types_of(given: Any) -> dict[str, set[torch.dtype]]:
+    """The types of an optimizer's states, by name."""
+    found: dict[str, set[torch.dtype]] = {}
+    states = given.get("state") if isinstance(given, dict) else None
+    for state in states.values() if isinstance(states, dict) else ():
+        for name, each in state.items() if isinstance(state, dict) else ():
+            if isinstance(each, torch.Tensor) and each.dim():
+                found.setdefault(str(name), set()).add(each.dtype)
+    return found
 
 
 def _place(found: LoadedFile) -> None:

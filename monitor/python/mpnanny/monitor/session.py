@@ -46,9 +46,12 @@ from ..process import ends
 from ..process.cell import current_cell
 from ..process.environment import rank_and_size
 from ..process.own_file import free_path
+from ..relations.averages import StandingAverages
 from ..relations.dropped import DroppedGradients
 from ..relations.empty import EmptySteps
+from ..relations.kept import KeptGradients
 from ..relations.moved import MovedWeights
+from ..relations.narrowed import NarrowedStates
 from ..relations.restored import Restored
 from ..relations.skips import SkippedSteps
 from ..relations.stale import StaleGradients
@@ -154,6 +157,9 @@ class Session:
         events.add(self._device, call_order, self.modes, self.tracing, shadow)
         events.add(
             Restored(model, shadow.found),
+            NarrowedStates(model, shadow.found),
+            KeptGradients(model, shadow.found),
+            StandingAverages(model, shadow.found, self.mode_stack),
             SkippedSteps(shadow.found),
             StaleGradients(run, shadow.found),
             DroppedGradients(run, shadow.found),

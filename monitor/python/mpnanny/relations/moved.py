@@ -25,13 +25,15 @@ import torch
 from ..base.alerts import NewAlert
 from ..base.later import Parcel
 from ..fp64.findings import MOVED_WEIGHTS, CameIn
-from ..fp64.places import Site
+from ..fp64.places import Site, find_call
+from ..model import casts
 from ..model.samples import is_readable, may_read, row
 from ..model.selection import Watched
 from ..operators.modes import others_on
 from ..steps.listeners import StepListener
 from ..steps.step import OpenStep
-from .rounded import Rounding, counts
+from .recast import Recast, flags
+from .rounded import COUNTS, Rounding, counts
 from .watcher import Found, fault
 
 MOST_WEIGHTS = 2
@@ -53,6 +55,8 @@ class _Between:
     begun: torch.Tensor  # what the weights held before the earlier one, on their device
     ended: torch.Tensor  # after it
     now: torch.Tensor  # before the later one
+    wide: bool  # they were held in FP32 after the earlier one
+    cast_at: str  # file:line where a module that has them was cast between the two
 
 
 @dataclass(slots=True)
@@ -61,7 +65,9 @@ class _Figures:
 
     earlier: int
     later: int
-    # How far something else has moved the weights, how far the step has, and rounded.py's counts.
+    cast_at: str
+    # How far something else has moved the weights, how far the step has, rounded.py's counts, and
+    # recast.py's flags.
     row: torch.Tensor
 
 
@@ -89,6 +95,10 @@ class MovedWeights(StepListener):
         self._losses: deque[tuple[int, Any]] = deque(maxlen=KEPT)
         self._over = False
         self._rounding = Rounding(found, rounded_by)
+        self._recast = Recast(found)
+        self._wide = False  # the weights after the newest step
+        self._casts = 0  # of modules, until then
+        self._place = ""  # file:line of the optimizer's step
 
     # --- what happens ---
 
@@ -100,11 +110,17 @@ class MovedWeights(StepListener):
         if self._optimizer is None:
             self._optimizer = weakref.ref(optimizer)
             self._weights = [weakref.ref(each) for each in _largest(held)]
+            self._place = find_call(None, {}).source
         if self._optimizer() is not optimizer:
             return
         now, ended = self._numbers(), self._ended
         if now is not None and ended is not None and self._begun is not None:
-            self._between.append(_Between(self._number, step.number, self._begun, ended, now))
+            place = ""
+            if casts.count() != self._casts:
+                place = casts.place_since(self._casts, [each() for each in self._weights])
+            self._between.append(
+                _Between(self._number, step.number, self._begun, ended, now, self._wide, place)
+            )
             if len(self._between) >= LOOK and self._asked is None:
                 self._ask()
             if self._asked is not None and self._asked[0].arrived():
@@ -115,6 +131,9 @@ class MovedWeights(StepListener):
     def optimizer_ended(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
         if not self._over and self._optimizer is not None and self._optimizer() is optimizer:
             self._ended, self._number = self._numbers(), step.number
+            living = [each() for each in self._weights]
+            self._wide = all(each is not None and each.dtype is torch.float32 for each in living)
+            self._casts = casts.count()
 
     def step_ended(self, step: OpenStep, alerts: list[NewAlert]) -> None:
         if not self._over and step.loss is not None:
@@ -137,6 +156,10 @@ class MovedWeights(StepListener):
         with torch.no_grad():
             return torch.cat(rows)
 
+    def _sizes(self) -> list[int]:
+        weights = [each() for each in self._weights]
+        return [min(NUMBERS, each.numel()) for each in weights if each is not None]
+
     # --- what it means ---
 
     def _ask(self) -> None:
@@ -148,7 +171,9 @@ class MovedWeights(StepListener):
             ended = torch.stack([each.ended for each in between])
             now = torch.stack([each.now for each in between])
             sizes = torch.stack(((now - ended).norm(dim=1), (ended - begun).norm(dim=1)), dim=1)
-            parcel = Parcel(torch.cat((sizes, counts(begun, ended, now)), dim=1))
+            wide = torch.tensor([each.wide for each in between], device=now.device)
+            rounded = torch.stack(flags(ended, now, self._sizes()), dim=1) * wide[:, None]
+            parcel = Parcel(torch.cat((sizes, counts(begun, ended, now), rounded), dim=1))
         self._asked = parcel, between
 
     def _take(self) -> None:
@@ -158,14 +183,19 @@ class MovedWeights(StepListener):
         (parcel, between), self._asked = self._asked, None
         parcel.wait()
         for each, row_of in zip(between, parcel.value, strict=True):
-            self._figures.append(_Figures(each.earlier, each.later, row_of))
+            self._figures.append(_Figures(each.earlier, each.later, each.cast_at, row_of))
 
     def _look(self) -> None:
         between = list(self._figures)
-        if len(between) < NEEDED / MOST_SHARE:
+        if not between:
             return
         sizes = torch.stack([each.row for each in between])
-        self._rounding.look(sizes[:, 2:], [each.later for each in between])
+        later = [each.later for each in between]
+        places = [each.cast_at for each in between]
+        self._recast.look(sizes[:, 2 + COUNTS :], later, places, self._weights, self._place)
+        if len(between) < NEEDED / MOST_SHARE:
+            return
+        self._rounding.look(sizes[:, 2 : 2 + COUNTS], later)
         losses = {number: float(loss) for number, loss in self._losses}
         if not bool(sizes.isfinite().all()):
             self._over = True

@@ -96,7 +96,8 @@ class Restored(StepListener):
     def _loaded_bad(self, file: LoadedFile, optimizer: Any) -> Finding | None:
         """A state that `optimizer` was given and that is not finite before its first step."""
         names = {id(each): name for name, each in self._model.module.named_parameters()}
-        source, line = checkpoints.optimizer_loaded_at(optimizer) or (file.file, file.line)
+        load = checkpoints.newest_load(optimizer)
+        source, line = (file.file, file.line) if load is None else (load.file, load.line)
         for parameter, state in list(optimizer.state.items()):
             for key, each in state.items() if isinstance(state, dict) else ():
                 held = local_part(each)

@@ -23,6 +23,9 @@ LOST = 0.5  # of the numbers that the step has changed are back
 ROUNDED = 0.9  # of these numbers are no longer what the step has made of them
 
 
+COUNTS = 3  # columns of counts()
+
+
 def counts(before: torch.Tensor, after: torch.Tensor, later: torch.Tensor) -> torch.Tensor:
     """Rows of weights. Of the numbers that a step has changed, but for zeros: how many, how many of
     them are back at the next one, and how many are others than it has made them. float32, a row

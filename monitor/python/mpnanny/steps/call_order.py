@@ -16,6 +16,8 @@ import torch
 from torch import nn
 
 from .._core import nonfinite
+from ..model import checkpoints
+from ..model.optimizers import ids_of, parameters_of
 from ..model.selection import Watched
 from ..model.watched import WatchedModel
 from .listeners import StepListener
@@ -43,7 +45,12 @@ class CallOrder(StepListener):
         self._said: set[tuple[Any, ...]] = set()
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._scalers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._stepped: weakref.WeakSet[Any] = weakref.WeakSet()
         self._count = 0
+        self._phases = 0
+        self._newest: weakref.ref[Any] | None = None  # the optimizer that stepped last
+        self._loads = 0  # so far, then
+        self._dtype = ""  # of what it holds
         self._left_count = self._left_first = 0  # of steps that the loop left
 
     def _say(self, key: tuple[Any, ...], **detail: Any) -> None:
@@ -58,6 +65,7 @@ class CallOrder(StepListener):
         self, step: OpenStep, optimizer: Any, held: Watched, closure: bool
     ) -> None:
         self._describe(optimizer)
+        self._phase(optimizer)
         if step.uses_scaler and not step.awaits_update:  # outside of scaler.step()
             unscaled = id(optimizer) in step.unscaled
             self._say(("direct_step", unscaled), unscaled=unscaled, scale=_number(step.scale_now))
@@ -83,6 +91,28 @@ class CallOrder(StepListener):
             with_state=sum(1 for state in optimizer.state.values() if state),
             **detail,
         )
+
+    def _phase(self, optimizer: Any) -> None:
+        """Where another optimizer takes over from the one that has stepped until then: what was
+        loaded in between (nothing: a phase of the same training, no resumption), and what it holds.
+        """
+        before = None if self._newest is None else self._newest()
+        if self._newest is None or before is not optimizer:
+            dtypes = {str(each.dtype)[6:] for each in parameters_of(optimizer)}
+            dtype = dtypes.pop() if len(dtypes) == 1 else ""
+            taken_over = self._newest is not None and optimizer not in self._stepped
+            if taken_over and (before is None or ids_of(before) & ids_of(optimizer)):
+                self._phases += 1
+                self._say(
+                    ("phase", self._phases),
+                    index=self._count,
+                    loads=checkpoints.loads() - self._loads,
+                    dtype=dtype,
+                    dtype_before=self._dtype,
+                )
+            self._newest, self._dtype = weakref.ref(optimizer), dtype
+            self._stepped.add(optimizer)
+        self._loads = checkpoints.loads()
 
     def scaler_used(self, step: OpenStep, scaler: Any) -> None:
         if scaler in self._scalers:

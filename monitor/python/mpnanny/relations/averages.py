@@ -1,0 +1,339 @@
+"""Averages of the weights in 16 bits that are written and stand still while the weights move away,
+and counters in 16 bits that have stopped counting: each change is less than half a step of the
+format.
+
+Looked for at a few steps, with growing distances: all living 16-bit tensors of the shapes of the
+network's parameters that lie near one, by a few numbers of each. It counts where they were written
+since the look before, most of the numbers that are some steps of the format away from the network's
+are what they were, and no wider tensor holds the same values. Then the operators after the
+optimizer's step are heard until one writes such a tensor: that is the line.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+import weakref
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from threading import get_ident
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..fp64.findings import PROVEN, STANDS_STILL
+from ..fp64.places import Site
+from ..model.samples import is_readable, may_read, row
+from ..model.selection import Watched
+from ..model.watched import WatchedModel
+from ..model.weights import held_and_owned
+from ..operators.as_called import run_as_called
+from ..operators.modes import ModeStack, StepMode, others_on
+from ..operators.places import find_place, pass_through
+from ..steps.listeners import StepListener
+from ..steps.step import OpenStep
+from .watcher import Found, fault
+
+FIRST_LOOK = 16  # steps; each later one at twice as many
+LAST_LOOK = 1 << 17
+PAUSE = 0.5  # seconds before the first look; a look goes through all objects of the process
+SHARE = 50  # times what a look has taken go by before the next one
+LEAST = 16  # numbers of a tensor
+NUMBERS = 64
+MOST_TENSORS = 512
+NEAR = 0.5  # of the norm: what follows the network
+FAR = 4.0  # steps of the format
+MANY = 0.5  # of the numbers are so far from the network's
+STILL = 0.75  # of these are what they were
+WRITES = 8
+SAME = 0.9  # of the numbers: a wider tensor of which this is a copy
+WAITS = 64  # steps for a line
+STEP_OF = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}  # half of one, relative
+# Where adding 1 changes nothing any more.
+_STOPS = {torch.bfloat16: 256.0, torch.float16: 2048.0}
+
+pass_through(__file__)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A 16-bit tensor at a look; of a counter no parameter."""
+
+    tensor: weakref.ref[torch.Tensor]
+    version: int
+    numbers: torch.Tensor  # float32, on the CPU
+    dtype: torch.dtype
+    shape: torch.Size
+    parameter: int  # which it is near to
+    followed: torch.Tensor  # numbers of that
+
+
+class _Writes(StepMode):
+    """Hears which line writes one of `shapes` in `dtype`, into `memory` or as a new tensor."""
+
+    def __init__(self, dtype: torch.dtype, shape: torch.Size, memory: set[int]) -> None:
+        super().__init__()
+        self._dtype, self._shape, self._memory = dtype, shape, memory
+        self.place = ""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        result = run_as_called(func, args, {} if kwargs is None else kwargs)
+        if self.looking and not self.place:
+            try:
+                self._hear(func, args, result)
+            except Exception:
+                self.looking = False  # the finding goes without its line
+        return result
+
+    def _hear(self, func: Any, args: tuple[Any, ...], result: Any) -> None:
+        in_place = func._schema.is_mutable
+        written = args[0] if in_place and args else result
+        several = written if isinstance(written, (tuple, list)) else (written,)
+        if any(self._is_meant(each, in_place) for each in several):
+            place = find_place(str(func), {})
+            if place is not None:
+                self.place = place.source
+
+    def _is_meant(self, tensor: Any, in_place: bool) -> bool:
+        if not isinstance(tensor, torch.Tensor) or tensor.dtype is not self._dtype:
+            return False
+        if in_place and self._memory:
+            return tensor.untyped_storage().data_ptr() in self._memory
+        return not self._memory and tensor.shape == self._shape
+
+
+class StandingAverages(StepListener):
+    """`found(step, findings)` takes what there is to say."""
+
+    name = "averages that stand still"
+
+    def __init__(self, model: WatchedModel, found: Found, stack: ModeStack) -> None:
+        self._model = model
+        self._found = found
+        self._stack = stack
+        self._steps = 0
+        self._next = FIRST_LOOK
+        self._due = time.perf_counter() + PAUSE  # before that there is no look
+        self._seen: list[_Seen] = []
+        self._pending: tuple[_Seen, dict[str, Any]] | None = None  # what is to be said
+        self._mode: _Writes | None = None
+        self._thread = 0
+        self._waited = 0
+
+    # --- what happens ---
+
+    def optimizer_ended(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
+        self._steps += 1
+        if self._pending is None and self._steps >= self._next <= LAST_LOOK:
+            begun = time.perf_counter()
+            if begun >= self._due and not others_on() and may_read():
+                self._next = 2 * self._steps
+                with torch.no_grad():
+                    self._look()
+                ended = time.perf_counter()
+                self._due = ended + max(PAUSE, SHARE * (ended - begun))
+        if self._pending is not None and self._mode is None:
+            self._listen()
+
+    def model_runs(self, model: nn.Module, args: Any, kwargs: Any) -> None:
+        self._heard()
+
+    def model_evaluates(self) -> None:
+        self._heard()
+
+    def backward_begins(self, step: OpenStep, losses: Any) -> None:
+        self._heard()
+
+    def step_begins(self, step: OpenStep) -> None:
+        self._heard(step.number)
+
+    def run_ends(self) -> None:
+        self._leave()
+        if self._pending is not None:
+            self._say("", -1)
+
+    def forked(self) -> None:
+        self._leave()
+
+    # --- which line writes it ---
+
+    def _listen(self) -> None:
+        assert self._pending is not None
+        seen, _ = self._pending
+        tensor = seen.tensor()
+        memory = set() if tensor is None else {tensor.untyped_storage().data_ptr()}
+        mode = _Writes(seen.dtype, seen.shape, memory)
+        if self._stack.push(mode):
+            self._mode, self._thread = mode, get_ident()
+
+    def _leave(self) -> str:
+        mode, self._mode = self._mode, None
+        if mode is None:
+            return ""
+        mode.looking = False
+        self._stack.leave(mode, self._thread)
+        return mode.place
+
+    def _heard(self, number: int = -1) -> None:
+        place = self._leave()
+        if self._pending is None:
+            return
+        if number >= 0:
+            self._waited += 1
+        if place or self._waited > WAITS:
+            self._say(place, number)
+
+    # --- what it means ---
+
+    def _look(self) -> None:
+        before, self._seen = self._seen, []
+        narrow, wide = _tensors(self._model.module)
+        if not narrow:
+            return
+        weights = [each for each in self._model.module.parameters() if is_readable(each)]
+        by_shape: dict[torch.Size, list[tuple[int, torch.Tensor]]] = {}
+        for at, each in enumerate(weights):
+            if each.numel() >= LEAST and len(by_shape) < MOST_TENSORS:
+                by_shape.setdefault(each.shape, []).append((at, row(each, NUMBERS).cpu()))
+        still: list[_Seen] = []
+        looked = 0
+        for tensor in narrow:
+            now = _see(tensor, by_shape)
+            if now is None:
+                continue
+            self._seen.append(now)
+            then = _earlier(before, now, tensor)
+            if then is None:
+                continue
+            if tensor.numel() == 1:
+                if _has_stopped(then, now):
+                    self._suspect(now, "A counter", 1, now.version - then.version)
+                    return
+                continue
+            looked += 1
+            if _stands_still(then, now) and not _has_wider(now, wide):
+                still.append(now)
+        if still and 2 * len(still) >= looked:
+            most = max(still, key=lambda each: each.shape.numel())
+            self._suspect(most, "An average of the weights", len(still), 0)
+
+    def _suspect(self, seen: _Seen, what: str, tensors: int, writes: int) -> None:
+        names = [name for name, _ in self._model.module.named_parameters()]
+        name = names[seen.parameter] if 0 <= seen.parameter < len(names) else ""
+        detail: dict[str, Any] = {"what": what, "tensors": tensors}
+        if name:
+            detail["parameters"] = [name]
+        if writes:
+            detail["count"] = writes
+        self._pending = seen, detail
+
+    def _say(self, place: str, number: int) -> None:
+        assert self._pending is not None
+        (seen, detail), self._pending = self._pending, None
+        self._next = LAST_LOOK + 1  # once a run
+        file, _, line = place.rpartition(":")
+        finding = fault(
+            STANDS_STILL,
+            Site("", "", "state", file, int(line or 0), None),
+            "WARNING",
+            1.0,
+            **detail,
+        )
+        finding.dtype = str(seen.dtype)[6:]
+        finding.precision = PROVEN
+        finding.reach["state", detail["what"]] = 1.0
+        self._found(max(number, 0) or self._steps, [finding])
+
+
+def _tensors(model: nn.Module) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Of the process: those of 16 bits that no optimizer holds and that need no gradient of their
+    own, and those of FP32, both of shapes that parameters of the model have; single numbers, too.
+    """
+    kinds = {torch.Tensor, nn.Parameter}
+    all_of = [each for each in gc.get_objects() if type(each) in kinds]
+    if not any(each.dtype in STEP_OF for each in all_of):
+        return [], []
+    held, _ = held_and_owned()
+    shapes = {each.shape for each in model.parameters()}
+    narrow: list[torch.Tensor] = []
+    wide: list[torch.Tensor] = []
+    for each in all_of:
+        if id(each) in held or not is_readable(each) or each.grad_fn is not None:
+            continue
+        if each.shape not in shapes and each.numel() != 1:
+            continue
+        if each.dtype is torch.float32:
+            wide.append(each)
+        elif each.dtype in STEP_OF and len(narrow) < MOST_TENSORS:
+            narrow.append(each)
+    return narrow, wide
+
+
+def _see(
+    tensor: torch.Tensor, by_shape: dict[torch.Size, list[tuple[int, torch.Tensor]]]
+) -> _Seen | None:
+    """None for what follows none of the parameters."""
+    numbers = row(tensor, NUMBERS).cpu().clone()
+    nearest, distance, followed = -1, NEAR, numbers
+    if tensor.numel() > 1:
+        for at, weights in by_shape.get(tensor.shape, ()):
+            size = float(weights.norm())
+            off = float((numbers - weights).norm()) / size if size else NEAR
+            if off < distance:
+                nearest, distance, followed = at, off, weights
+        if nearest < 0:
+            return None
+    return _Seen(
+        weakref.ref(tensor),
+        tensor._version,
+        numbers,
+        tensor.dtype,
+        tensor.shape,
+        nearest,
+        followed.clone(),
+    )
+
+
+def _earlier(before: Sequence[_Seen], now: _Seen, tensor: torch.Tensor) -> _Seen | None:
+    """What was known of it, or of the tensor in whose place it is: that is gone, and had nearly
+    these values.
+    """
+    for each in before:
+        if each.tensor() is tensor:
+            return each if now.version - each.version >= WRITES else None
+    if tensor.numel() == 1:
+        return None
+    for each in before:
+        alike = each.shape == now.shape and each.dtype is now.dtype
+        if alike and each.parameter == now.parameter and each.tensor() is None:
+            return each
+    return None
+
+
+def _has_stopped(then: _Seen, now: _Seen) -> bool:
+    value = float(now.numbers[0])
+    return value == float(then.numbers[0]) == _STOPS[now.dtype]
+
+
+def _stands_still(then: _Seen, now: _Seen) -> bool:
+    """Whether most of what is far from the network, which has moved, is what it was."""
+    step = 2 * STEP_OF[now.dtype] * now.numbers.abs()
+    far = ((now.followed - now.numbers).abs() > FAR * step) & (step > 0)
+    moved = (now.followed - then.followed).abs() > step
+    if float(far.float().mean()) < MANY or float(moved.float().mean()) < MANY:
+        return False
+    same = now.numbers == then.numbers
+    return float((same & far).sum()) >= STILL * float(far.sum())
+
+
+def _has_wider(now: _Seen, wide: Iterable[torch.Tensor]) -> bool:
+    for each in wide:
+        if each.shape != now.shape:
+            continue
+        numbers = row(each, NUMBERS).cpu().to(now.dtype).float()
+        if float((numbers == now.numbers).float().mean()) >= SAME:
+            return True
+    return False
