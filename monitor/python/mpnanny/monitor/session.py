@@ -48,6 +48,7 @@ from ..process.environment import rank_and_size
 from ..process.own_file import free_path
 from ..relations.dropped import DroppedGradients
 from ..relations.empty import EmptySteps
+from ..relations.mixed_scale import MixedScale
 from ..relations.moved import MovedWeights
 from ..relations.restored import Restored
 from ..relations.skips import SkippedSteps
@@ -157,6 +158,7 @@ class Session:
             SkippedSteps(shadow.found),
             StaleGradients(run, shadow.found),
             DroppedGradients(run, shadow.found),
+            MixedScale(run, shadow.found),
             EmptySteps(run, shadow.found),
             UndoneLoads(model, shadow.found),
             MovedWeights(shadow.found, lambda: shadow.rounds_weights),
