@@ -148,9 +148,11 @@ bool Consequences::Counts(int origin) const {
   if (!optimizer_.skipped_at || *optimizer_.skipped_at <= kSearchedScale) return true;
   if (origin == kNone) return false;
   const Finding& finding = findings_[origin];
+  const Place& place = calls_.PlaceOf(finding.place);
+  const bool may_be_scaling = place.Schema() == "aten::mul";  // of the loss by its scale
   return finding.kind == FindingKind::kUndefined ||
-         (finding.singular && finding.singular->is_pole) ||
-         calls_.PlaceOf(finding.place).phase == Phase::kForward;
+         (finding.singular && finding.singular->is_pole) || place.phase == Phase::kForward ||
+         (place.phase == Phase::kLoss && !may_be_scaling);
 }
 
 void Consequences::Take(const Optimizer& row) {

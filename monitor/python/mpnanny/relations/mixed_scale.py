@@ -3,11 +3,11 @@ gradients of its optimizer by the scale, so what was derived without it counts n
 what was multiplied by it twice drowns the rest.
 
 Heard are the scaler's calls and the backward passes, in any step. How often a loss was multiplied
-by the scale stands in the first nodes of its graph: sums and constant factors lie between scale() and
-backward(). Whether such a pass has left something in the gradients, and whether that is still there
-when the scaler steps, a few of their numbers tell. Right are passes of other parameters (another
-network's), those whose gradients are taken away again (an attack), those after unscale_(), and a
-loss that the program has multiplied by the scale itself.
+by the scale stands in the first nodes of its graph: sums and constant factors lie between scale()
+and backward(). Whether such a pass has left something in the gradients, and whether that is still
+there when the scaler steps, a few of their numbers tell. Right are passes of other parameters
+(another network's), those whose gradients are taken away again (an attack), those after unscale_(),
+and a loss that the program has multiplied by the scale itself.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch.utils import _python_dispatch
 
 from ..fp64.findings import SCALE_DEPENDENT, Finding
 from ..fp64.places import Site, find_call
 from ..model.optimizers import ids_of
-from ..model.samples import gradient_numbers
+from ..model.samples import gradient_numbers, may_read
+from ..operators.modes import others_on
 from ..steps.context import RunContext
 from ..steps.reading import graph_task_id, reaches, tensors
 from ..steps.scalers import read_scale
@@ -61,7 +63,6 @@ class MixedScale(LoopWatcher):
     """Says it of each line once."""
 
     name = "losses with and without the scale"
-    reads_gradients = True
 
     def __init__(self, run: RunContext, found: Found) -> None:
         super().__init__(run, found)
@@ -107,7 +108,7 @@ class MixedScale(LoopWatcher):
         if new.is_wrong:
             reached = [each for each in self._optimizers if self._reaches(losses, each)]
             new.reaches = {id(each) for each in reached}
-            self._before = {id(each): gradient_numbers(each) for each in reached}
+            self._before = {id(each): self._numbers(each) for each in reached}
         self._passes = [*self._passes[1 - MOST_PASSES :], new]
 
     @heard
@@ -117,7 +118,7 @@ class MixedScale(LoopWatcher):
             return
         for optimizer in self._optimizers:
             was = before.get(id(optimizer))
-            now = None if was is None else gradient_numbers(optimizer)
+            now = None if was is None else self._numbers(optimizer)
             if was is None or now is None or was.shape != now.shape or bool((was == now).all()):
                 self._passes[-1].reaches.discard(id(optimizer))
 
@@ -167,8 +168,15 @@ class MixedScale(LoopWatcher):
                 self._passes.clear()
 
     def _are_there(self, optimizer: Any) -> bool:
-        now = gradient_numbers(optimizer)
+        now = self._numbers(optimizer)
         return now is not None and bool(now.any())
+
+    def _numbers(self, optimizer: Any) -> torch.Tensor | None:
+        """A few of its gradients; None where another thread may be writing them."""
+        if others_on() or not may_read():
+            return None
+        with self._thread.reading() as quiet, torch.no_grad():
+            return gradient_numbers(optimizer) if quiet else None
 
     def _reaches(self, losses: list[Any], optimizer: Any) -> bool:
         ids = ids_of(optimizer)
