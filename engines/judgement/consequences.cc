@@ -138,15 +138,21 @@ void Consequences::Take(const Output& row) {
 
 void Consequences::Take(const GradientAgain& row) {
   const Memory& memory = calls_.MemoryOf(row.memory);
-  if (std::isinf(memory.error))
+  if (std::isinf(memory.error) && Counts(memory.origin))
     findings_.Reaches(memory.origin, Reached::kGradient, row.name, kInfinity);
 }
 
 // Infinities of the backward pass at a scale that is given up are no finding; what no scale would
-// cure is one.
+// cure is one: what is so in FP64 too, an infinite derivative, and what the forward pass has made.
 bool Consequences::Counts(int origin) const {
-  return !optimizer_.skipped_at || *optimizer_.skipped_at <= kSearchedScale ||
-         (origin != kNone && findings_[origin].kind == FindingKind::kUndefined);
+  if (!optimizer_.skipped_at || *optimizer_.skipped_at <= kSearchedScale) return true;
+  if (origin == kNone) return false;
+  const Finding& finding = findings_[origin];
+  const Place& place = calls_.PlaceOf(finding.place);
+  const bool may_be_scaling = place.Schema() == "aten::mul";  // of the loss by its scale
+  return finding.kind == FindingKind::kUndefined ||
+         (finding.singular && finding.singular->is_pole) || place.phase == Phase::kForward ||
+         (place.phase == Phase::kLoss && !may_be_scaling);
 }
 
 void Consequences::Take(const Optimizer& row) {

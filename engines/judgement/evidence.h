@@ -28,10 +28,15 @@ class Evidence {
   virtual bool DependsOnNoise(const std::vector<int>& noise) = 0;
   // Whether what is wrong by more than `error` are elements that are 0 but for rounding.
   virtual bool IsNoiseOfElements(double error) = 0;
-  // Whether it is finite with values that round to those that came in. nullopt: `why` not tried.
+  // Whether it is finite with values that round to those that came in. nullopt: `why` that cannot
+  // be told, as where not all that led to it was computed in this step.
   virtual std::optional<bool> RoundingDecides(std::string& why) = 0;
   // Of the first element that is not finite: the operands, as held and as reference.
   virtual std::vector<std::array<double, 2>> Operands() = 0;
+
+  // Of a backward pass, of the first element of its kind: where the derivative is infinite, or NaN
+  // because an infinity that came in meets a 0. nullopt: it is neither.
+  virtual std::optional<Singular> SingularAt() = 0;
 
   // Of an input that was not finite before the step.
   // Where its memory was made, if some of it was never written; nullopt if it was.
@@ -40,6 +45,8 @@ class Evidence {
   struct Owner {
     std::string name;       // "buffer running_var of BatchNorm1d", "" where nothing holds it
     bool is_state = false;  // it is trained, or was changed in place again and again
+    // It may have been computed or rounded before: precision may have spoilt it.
+    bool is_doubtful = false;
   };
   virtual Owner OwnerOf(int input) = 0;
 

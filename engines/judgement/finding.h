@@ -39,6 +39,15 @@ struct Carried {
   std::string made_at;  // where memory was made that was never written
 };
 
+// An element of a backward pass whose derivative is infinite, or where such a one meets a 0.
+struct Singular {
+  bool is_pole = false;  // the derivative is infinite here
+  // What went into the forward operator there, in the training and in the reference; NaN where that
+  // is not known.
+  double held = 0, reference = 0;
+  std::string zero_op, zero_at;  // the operator and the line that made the 0 which it meets, or ""
+};
+
 // What is known of a change that got lost.
 struct LostChange {
   int steps = 0, lost_in = 0, since = 0;
@@ -80,6 +89,7 @@ struct Finding {
   std::vector<std::pair<std::string, std::string>> inputs_from;  // operator, line
   std::optional<CameIn> came_in;
   bool rounded_before = false;
+  std::optional<Singular> singular;
   std::optional<Carried> carried;
   std::optional<LostChange> lost;
 

@@ -228,6 +228,7 @@ int OperatorJudge::NonFinite(const Subject& result) {
     const int outside = FromOutside(result);
     if (outside != kNone) return outside;  // an infinity that was there before becomes NaN here
   }
+  if (inputs.rank == 1 && MeetsZero(result)) return NoneBecause(Why::kNotFinite);
   const int64_t count =
       found.reference_only > 0 ? found.nonfinite() : found.undefined + found.infinite;
   const int made =
@@ -237,18 +238,32 @@ int OperatorJudge::NonFinite(const Subject& result) {
   return made;
 }
 
-// The reference has it too: another precision does not help, unless what came in had been rounded.
+// Whether an infinity of this step becomes NaN in the backward pass, as where its derivative is
+// multiplied by the 0 that a `where` leaves: that is part of the finding which made it.
+bool OperatorJudge::MeetsZero(const Subject& result) {
+  const Place& place = calls_.PlaceOfCall(result.row.call);
+  if (result.origin == kNone || place.phase != Phase::kBackward) return false;
+  Finding& origin = findings_[result.origin];
+  if (origin.kind != FindingKind::kRange && origin.kind != FindingKind::kUndefined) return false;
+  if (origin.carried) return false;
+  if (!origin.singular) origin.singular.emplace();
+  Singular& singular = *origin.singular;
+  if (!singular.zero_at.empty()) return true;
+  const std::optional<Singular> here = result.evidence.SingularAt();
+  const bool is_known = here && !here->zero_at.empty();
+  singular.zero_op = is_known ? here->zero_op : place.forward;
+  singular.zero_at = is_known ? here->zero_at : place.Source();
+  return true;
+}
+
+// The reference has it too: another precision does not help, unless what came in had been rounded,
+// or not all that led to it was computed.
 void OperatorJudge::Exclude(int made, const Subject& result) {
   Finding& finding = findings_[made];
   if (finding.count > 1) return;
-  if (result.call.kept) {
-    const std::optional<bool> decides = result.evidence.RoundingDecides(finding.why_no_cure);
-    if (decides.value_or(false)) {
-      finding.rounded_before = true;
-      return;
-    }
-  }
-  finding.precision = Proof::kExcluded;
+  const std::optional<bool> decides = result.evidence.RoundingDecides(finding.why_no_cure);
+  finding.rounded_before = decides.value_or(false);
+  if (decides == false) finding.precision = Proof::kExcluded;
 }
 
 // What is not finite was there before the step began (a batch, weights), or in memory that nothing
@@ -276,8 +291,10 @@ int OperatorJudge::FromOutside(const Subject& result) {
                               : is_state ? CarrierKind::kState
                                          : CarrierKind::kData,
                               owner.name, made_at.value_or("")};
-    // Of a state it is not known what broke it, so precision may have.
-    if (finding.carried->kind != CarrierKind::kState) finding.precision = Proof::kExcluded;
+    // Of a state, and of what was computed before, it is not known what broke it: precision may
+    // have.
+    const bool is_known = finding.carried->kind != CarrierKind::kState && !owner.is_doubtful;
+    if (is_known) finding.precision = Proof::kExcluded;
     return made;
   }
   return kNone;
@@ -288,6 +305,8 @@ void OperatorJudge::Show(int made, const Subject& result) {
   if (finding.count > 1) return;
   finding.operands = result.evidence.Operands();
   finding.inputs_from = calls_.LinesBefore(result.row.call);
+  if (calls_.PlaceOf(finding.place).phase == Phase::kBackward)
+    finding.singular = result.evidence.SingularAt();
 }
 
 // --- what is finite and wrong ---

@@ -57,6 +57,7 @@ class OperatorJudge {
 
   int NonFinite(const Subject& result);
   int FromOutside(const Subject& result);
+  bool MeetsZero(const Subject& result);
   void Exclude(int made, const Subject& result);
   void Show(int made, const Subject& result);
   int Wrong(const Subject& result);

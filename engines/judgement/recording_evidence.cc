@@ -55,6 +55,18 @@ std::vector<std::array<double, 2>> RecordingEvidence::Operands() {
   return operands;
 }
 
+std::optional<Singular> RecordingEvidence::SingularAt() {
+  std::optional<Singular> singular = evidence_.SingularAt();
+  std::vector<double> numbers;
+  std::vector<std::string> words;
+  if (singular) {
+    numbers = {singular->is_pole ? 1.0 : 0.0, singular->held, singular->reference};
+    words = {singular->zero_op, singular->zero_at};
+  }
+  Write(Asked::kSingular, kNone, std::move(numbers), std::move(words));
+  return singular;
+}
+
 std::optional<std::string> RecordingEvidence::MadeUnwritten(int input) {
   std::optional<std::string> made_at = evidence_.MadeUnwritten(input);
   std::vector<std::string> words;
@@ -71,7 +83,8 @@ bool RecordingEvidence::IsAboveZero(int input) {
 
 Evidence::Owner RecordingEvidence::OwnerOf(int input) {
   Owner owner = evidence_.OwnerOf(input);
-  Write(Asked::kOwner, input, {owner.is_state ? 1.0 : 0.0}, {owner.name});
+  Write(Asked::kOwner, input, {owner.is_state ? 1.0 : 0.0, owner.is_doubtful ? 1.0 : 0.0},
+        {owner.name});
   return owner;
 }
 

@@ -26,6 +26,7 @@ class RecordingEvidence : public Evidence {
   bool IsNoiseOfElements(double error) override;
   std::optional<bool> RoundingDecides(std::string& why) override;
   std::vector<std::array<double, 2>> Operands() override;
+  std::optional<Singular> SingularAt() override;
   std::optional<std::string> MadeUnwritten(int input) override;
   bool IsAboveZero(int input) override;
   Owner OwnerOf(int input) override;

@@ -59,6 +59,13 @@ std::vector<std::array<double, 2>> ReplayedEvidence::Operands() {
   return operands;
 }
 
+std::optional<Singular> ReplayedEvidence::SingularAt() {
+  const Answer& answer = Find(Asked::kSingular, kNone);
+  if (answer.numbers.size() < 3) return std::nullopt;
+  return Singular{answer.numbers[0] != 0, answer.numbers[1], answer.numbers[2], WordAt(answer, 0),
+                  WordAt(answer, 1)};
+}
+
 std::optional<std::string> ReplayedEvidence::MadeUnwritten(int input) {
   const Answer& answer = Find(Asked::kMadeUnwritten, input);
   if (answer.words.empty()) return std::nullopt;
@@ -69,7 +76,8 @@ bool ReplayedEvidence::IsAboveZero(int input) { return IsTrue(Asked::kAboveZero,
 
 Evidence::Owner ReplayedEvidence::OwnerOf(int input) {
   const Answer& answer = Find(Asked::kOwner, input);
-  return {WordAt(answer, 0), !answer.numbers.empty() && answer.numbers.front() != 0};
+  const auto is = [&](size_t at) { return at < answer.numbers.size() && answer.numbers[at] != 0; };
+  return {WordAt(answer, 0), is(0), is(1)};
 }
 
 // As RecordingEvidence writes it.

@@ -165,7 +165,7 @@ struct OptimizerEnds {};
 struct Change {
   int call = kNone;
   int made = kNone;  // the call that made what it copies, else the call itself
-  int index = 0;  // among what the operator writes
+  int index = 0;     // among what the operator writes
   int64_t memory = kNone;
   Element type = Element::kFloat32;
   std::vector<int64_t> shape;
@@ -215,7 +215,8 @@ enum class Asked {
   kMadeUnwritten,
   kAboveZero,
   kOwner,
-  kCure
+  kCure,
+  kSingular
 };
 struct Answer {
   Asked asked = Asked::kInput;
@@ -252,7 +253,8 @@ struct Vocabulary<judgement::Asked> {
                                            "made_unwritten",
                                            "above_zero",
                                            "owner",
-                                           "cure"};
+                                           "cure",
+                                           "singular"};
 };
 }  // namespace mpnanny
 

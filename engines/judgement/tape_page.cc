@@ -102,6 +102,14 @@ std::string FindingText(int number, const Replay& replay) {
          (carried.made_at.empty() ? "" : ", made at " + carried.made_at));
   }
   if (finding.rounded_before) line("only because what came in had been rounded");
+  if (finding.singular) {
+    const Singular& singular = *finding.singular;
+    if (singular.is_pole)
+      line("the derivative is infinite at " + Number(singular.held) + ", reference " +
+           Number(singular.reference));
+    if (!singular.zero_at.empty())
+      line("meets a 0 from " + singular.zero_op + " at " + singular.zero_at);
+  }
   if (finding.lost) {
     const LostChange& lost = *finding.lost;
     line("lost in the newest " + Counted(static_cast<size_t>(lost.lost_in), "step") + " of " +

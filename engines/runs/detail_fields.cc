@@ -7,8 +7,8 @@ namespace {
 
 // What a finding reaches or is about, what a cure is done in, what took a state.
 constexpr std::string_view kSubjects[] = {
-    "loss",    "gradient", "state",   "output",  "index",     "decision", "replaced",
-    "float32", "float64",  "float16", "model",   "optimizer", "scaler",   "the learning rate"};
+    "loss",    "gradient", "state",   "output", "index",     "decision", "replaced",
+    "float32", "float64",  "float16", "model",  "optimizer", "scaler",   "the learning rate"};
 
 // Beside the layers that a shadow step follows.
 constexpr std::string_view kFollowed[] = {"(optimizer)", "(outside of modules)"};
@@ -35,6 +35,7 @@ constexpr DetailField kFields[] = {
     {"counts"},
     {"covered"},
     {"cure", FieldContent::kWord},
+    {"derivative"},
     {"dtype", FieldContent::kWord},
     {"dtype_before", FieldContent::kWord},
     {"eager"},
@@ -83,6 +84,7 @@ constexpr DetailField kFields[] = {
     {"made", FieldContent::kWord},
     {"max"},
     {"max_norm"},
+    {"meets", FieldContent::kOperator},
     {"min"},
     {"mode", FieldContent::kWord},
     {"module", FieldContent::kName},

@@ -271,8 +271,34 @@ Sentence MovedWeights(const ShadowFinding& finding) {
                : Sentence()}};
 }
 
+// Told by the calls of a step, of a loss beside others.
+Sentence MixedScale(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  const Sentence scale =
+      relation.scale ? Sentence(Form(" ({0} here)", "（此处为 {0}）"), {Number(*relation.scale)})
+                     : Sentence();
+  const Sentence other =
+      relation.at == finding.source
+          ? Sentence(Form("another part of the same loss", "同一损失的另一部分"))
+          : Sentence(Form("the one at {0}", "{0} 处的损失"), {EscapeControl(relation.at, 300)});
+  if (relation.power.value_or(0) > 0) {
+    return {Form("backward(){0} derives a loss that was multiplied by the loss scale{1} more often "
+                 "than {2}: scaler.step() divides by it once, so what is left drowns the rest.",
+                 "backward(){0} 所求导的损失乘以损失缩放{1}的次数多于{2}："
+                 "scaler.step() 只除以它一次，剩余部分会淹没其他梯度。"),
+            {AtPlace(place), scale, other}};
+  }
+  return {Form("backward(){0} derives a loss that was not multiplied by the loss scale{1}, unlike "
+               "{2}: scaler.step() divides its gradients by the scale all the same, and next to "
+               "nothing is left of them.",
+               "与{2}不同，backward(){0} 所求导的损失没有乘以损失缩放{1}："
+               "scaler.step() 仍会把它的梯度除以该缩放，几乎什么都不剩。"),
+          {AtPlace(place), scale, other}};
+}
+
 Sentence ScaleDependent(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
+  if (!relation.at.empty()) return MixedScale(finding, place);
   const Sentence scale =
       relation.scale ? Sentence(Form(" ({0} here)", "（此处为 {0}）"), {Number(*relation.scale)})
                      : Sentence();

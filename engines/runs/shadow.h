@@ -62,8 +62,8 @@ struct ShadowRelation {
   std::optional<double> share;  // of the norm, 0 to 1
   std::optional<double> times;  // as large as what is usual
   std::optional<double> loss_before, loss_after;  // medians
-  std::optional<double> passes;  // backward passes for one update
-  std::optional<double> until;  // the last step in which it was right
+  std::optional<double> passes;                   // backward passes for one update
+  std::optional<double> until;                    // the last step in which it was right
   std::optional<double> stranded;  // parameters of no module that the optimizer holds instead
 };
 
@@ -96,7 +96,7 @@ struct ShadowCarrier {
 struct ShadowFinding {
   int64_t finding_id = 0, step = 0;  // step: of the first time
   std::optional<int64_t> last_step;
-  int64_t repeats = 1;          // shadow steps in which it was seen
+  int64_t repeats = 1;  // shadow steps in which it was seen
   Word<FindingKind> kind;
   Word<Severity> severity;
   Word<Phase> phase;
@@ -112,15 +112,20 @@ struct ShadowFinding {
   std::string forward_op;  // backward: the operator that this is of; "" if not known or the same
   std::vector<ShadowOperand> operands;  // of the first element that is not finite; empty: not known
   std::vector<ShadowLine> inputs_from;  // lines of the step that led to what went in, nearest first
-  bool was_bad_before = false;  // what is not finite was so before the step began
-  ShadowCarrier carrier;        // what held it then
-  std::optional<int64_t> since;  // the step that it was looked at first, where it takes several to tell
+  // Backward: what went into the forward operator where its derivative is infinite (NaN: not
+  // known).
+  std::optional<ShadowOperand> derivative_at;
+  std::vector<ShadowLine> meets;  // the line whose 0 an infinity is multiplied by; one or none
+  bool was_bad_before = false;    // what is not finite was so before the step began
+  ShadowCarrier carrier;          // what held it then
+  std::optional<int64_t>
+      since;  // the step that it was looked at first, where it takes several to tell
   // Values that came into the step in 16 bits decide it by a fraction of their last place.
   bool rounded_before = false;
   bool rounded_between = false;  // lost_change: of weights, between two steps of the optimizer
   bool lost_before =
       false;  // lost_change: more than rounding can lose here: what came in had lost it
-  std::optional<ShadowOrigin> origin;   // absent: it made the error itself
+  std::optional<ShadowOrigin> origin;  // absent: it made the error itself
   std::vector<ShadowReach> reach;
   std::optional<ShadowCure> cure;
   ShadowGrowth growth;

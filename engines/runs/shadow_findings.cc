@@ -122,12 +122,14 @@ std::optional<double> AnyNumber(const Json& value) {
   return std::nullopt;
 }
 
-std::vector<ShadowLine> InputsOf(const Json& json) {
+// Pairs of an operator and a line.
+std::vector<ShadowLine> LinesOf(const Json& json, const char* key) {
   std::vector<ShadowLine> lines;
-  const auto found = json.is_object() ? json.find("inputs_from") : json.end();
+  const auto found = json.is_object() ? json.find(key) : json.end();
   if (found == json.end() || !found->is_array()) return lines;
   for (const Json& pair : *found) {
-    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) return {};
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string())
+      return {};
     if (lines.size() == kMostOperands) break;
     lines.push_back({pair[0].get<std::string>().substr(0, kTextBytes),
                      pair[1].get<std::string>().substr(0, kTextBytes)});
@@ -135,9 +137,10 @@ std::vector<ShadowLine> InputsOf(const Json& json) {
   return lines;
 }
 
-std::vector<ShadowOperand> OperandsOf(const Json& json) {
+// Pairs of a held value and its reference.
+std::vector<ShadowOperand> OperandsOf(const Json& json, const char* key) {
   std::vector<ShadowOperand> operands;
-  const auto found = json.is_object() ? json.find("operands") : json.end();
+  const auto found = json.is_object() ? json.find(key) : json.end();
   if (found == json.end() || !found->is_array()) return operands;
   for (const Json& pair : *found) {
     if (!pair.is_array() || pair.size() != 2 || operands.size() >= kMostOperands) return {};
@@ -319,12 +322,15 @@ Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
   finding.cure = CureOf(Parsed(row.TextOr(1)));
   const Json detail = Parsed(row.TextOr(2));
   finding.forward_op = TextOf(detail, "forward");
-  finding.operands = OperandsOf(detail);
-  finding.inputs_from = InputsOf(detail);
+  finding.operands = OperandsOf(detail, "operands");
+  finding.inputs_from = LinesOf(detail, "inputs_from");
+  for (const ShadowOperand& at : OperandsOf(detail, "derivative")) finding.derivative_at = at;
+  finding.meets = LinesOf(detail, "meets");
   finding.origin = OriginOf(detail);
   finding.was_bad_before = !TextOf(detail, "from").empty();
   finding.carrier = CarrierOf(detail);
-  if (const auto since = NumberOf(detail, "since"); since && *since >= 0 && *since <= finding.step) {
+  if (const auto since = NumberOf(detail, "since");
+      since && *since >= 0 && *since <= finding.step) {
     finding.since = static_cast<int64_t>(*since);
   }
   finding.rounded_before = IsSet(detail, "rounded_before");

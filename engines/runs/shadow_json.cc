@@ -92,6 +92,11 @@ Json FindingJson(const ShadowFinding& f, std::string_view module, bool full) {
   json["error_out"] = JsonNumber(f.error_out, 3);
   json["origin"] = OriginJson(f.origin);
   if (!f.inputs_from.empty()) json["inputs_from"] = LinesJson(f.inputs_from);
+  if (f.derivative_at) {
+    json["derivative_at"] = {{"held", JsonNumber(f.derivative_at->held, 6)},
+                             {"reference", JsonNumber(f.derivative_at->reference, 6)}};
+  }
+  if (!f.meets.empty()) json["meets"] = LinesJson(f.meets)[0];
   json["precision"] = OrNull(f.proof, 40);
   json["reach"] = ReachJson(f.reach);
   json["cure"] = CureJson(f.cure);

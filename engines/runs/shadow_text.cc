@@ -10,8 +10,8 @@
 #include "base/layer_word.h"
 #include "base/text.h"
 #include "engines/runs/operator_words.h"
-#include "engines/runs/relation_text.h"
 #include "engines/runs/ranks.h"
+#include "engines/runs/relation_text.h"
 #include "engines/runs/shadow_inputs.h"
 #include "engines/runs/shadow_reach.h"
 #include "engines/runs/show.h"
@@ -244,15 +244,48 @@ Sentence RoundedBetween(const ShadowFinding& finding) {
           {share, OperatorAt(finding.op, finding.dtype, finding.source)}};
 }
 
+// Why a gradient is not finite: a derivative that is infinite where the forward pass is not, and
+// the 0 that an infinity is multiplied by.
+Sentence WithSingular(Sentence text, const ShadowFinding& finding) {
+  if (const auto& at = finding.derivative_at) {
+    const Sentence value = Number(at->held, 4);
+    if (std::isnan(at->held)) {
+      text = {Form("{0}: it divides by 0 there", "{0}：它在那里除以 0"), {std::move(text)}};
+    } else if (std::isfinite(at->reference) && at->reference != at->held) {
+      text = {
+          Form("{0}: the derivative of the {1} is infinite at {2}, and its input was rounded to "
+               "that (in FP64 it is {3})",
+               "{0}：{1}在 {2} 处的导数是无穷大，而其输入被舍入成了该值（在 FP64 中为 {3}）"),
+          {std::move(text), OperatorNoun(finding.forward_op), value, Number(at->reference, 8)}};
+    } else {
+      text = {Form("{0}: the derivative of the {1} is infinite at {2}, which is its input there",
+                   "{0}：{1}在 {2} 处的导数是无穷大，而其输入在那里正是该值"),
+              {std::move(text), OperatorNoun(finding.forward_op), value}};
+    }
+  }
+  for (const ShadowLine& zero : finding.meets) {
+    const Sentence where = ShownPlace(zero.source);
+    text = zero.op.empty()
+               ? Sentence(Form("{0}; it meets a 0 from {1}, and 0 times infinity is NaN",
+                               "{0}；它遇到来自 {1} 的 0，而 0 乘以无穷大是 NaN"),
+                          {std::move(text), where})
+               : Sentence(Form("{0}; it meets a 0 from {1} ({2}), and 0 times infinity is NaN",
+                               "{0}；它遇到来自 {1}（{2}）的 0，而 0 乘以无穷大是 NaN"),
+                          {std::move(text), where, OperatorNoun(zero.op)});
+  }
+  return text;
+}
+
 Sentence What(const ShadowFinding& finding, const Sentence& subject) {
   const Word<FindingKind>& kind = finding.kind;
-  if (kind == FindingKind::kRange) return Range(finding, subject);
+  if (kind == FindingKind::kRange) return WithSingular(Range(finding, subject), finding);
   if (kind == FindingKind::kUndefined && finding.was_bad_before) return Carried(finding, subject);
   if (kind == FindingKind::kUndefined) {
     const Sentence text(
         Form("{0} gives Inf or NaN in {1}, and so does the same computation in FP64",
              "{0}的{1}为 Inf 或 NaN，同样的计算在 FP64 中也是如此"),
         {subject, ShareText(finding.share)});
+    if (finding.derivative_at || !finding.meets.empty()) return WithSingular(text, finding);
     if (!BreaksBackward(finding) || !IsSteepAtZero(finding.forward_op)) return text;
     return {
         Form("{0}: the derivative of a root or a norm at exactly 0 is infinite, and times 0 it is "

@@ -57,15 +57,20 @@ PyObject* FindingTuple(const judgement::Finding& finding) {
   PyObject* carrier = carried ? Py_BuildValue("(NNN)", Text(NameOf(carried->kind)),
                                               Text(carried->whose), Text(carried->made_at))
                               : NoneObject();
-  return Py_BuildValue("(NiiNNddddiNNNNiNNNNNNNN)", Text(NameOf(finding.kind)), finding.place,
-                       finding.number, Text(finding.dtype), ListOf(finding.shape, whole),
-                       finding.share, finding.magnitude, finding.error_in, finding.error_out,
-                       finding.parent, Text(NameOf(finding.precision)), CureTuple(finding.cure),
-                       Text(NameOf(finding.severity)), PyBool_FromLong(finding.discarded),
-                       finding.count, ListOf(finding.reach, reach), Text(finding.why_no_cure),
-                       ListOf(finding.operands, pair), ListOf(finding.inputs_from, line),
-                       finding.came_in ? CameInTuple(*finding.came_in) : NoneObject(),
-                       PyBool_FromLong(finding.rounded_before), carrier, LostTuple(finding.lost));
+  const auto& singular = finding.singular;
+  PyObject* pole = singular ? Py_BuildValue("(NddNN)", PyBool_FromLong(singular->is_pole),
+                                            singular->held, singular->reference,
+                                            Text(singular->zero_op), Text(singular->zero_at))
+                            : NoneObject();
+  return Py_BuildValue(
+      "(NiiNNddddiNNNNiNNNNNNNNN)", Text(NameOf(finding.kind)), finding.place, finding.number,
+      Text(finding.dtype), ListOf(finding.shape, whole), finding.share, finding.magnitude,
+      finding.error_in, finding.error_out, finding.parent, Text(NameOf(finding.precision)),
+      CureTuple(finding.cure), Text(NameOf(finding.severity)), PyBool_FromLong(finding.discarded),
+      finding.count, ListOf(finding.reach, reach), Text(finding.why_no_cure),
+      ListOf(finding.operands, pair), ListOf(finding.inputs_from, line),
+      finding.came_in ? CameInTuple(*finding.came_in) : NoneObject(),
+      PyBool_FromLong(finding.rounded_before), carrier, LostTuple(finding.lost), pole);
 }
 
 }  // namespace mpnanny

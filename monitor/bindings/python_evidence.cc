@@ -86,6 +86,14 @@ std::vector<std::array<double, 2>> PythonEvidence::Operands() {
   return operands;
 }
 
+std::optional<judgement::Singular> PythonEvidence::SingularAt() {
+  const Owned answer(Ask("singular", nullptr));
+  if (!answer || answer.get() == Py_None) return std::nullopt;
+  return judgement::Singular{NumberAt(answer.get(), 0) != 0, NumberAt(answer.get(), 1),
+                             NumberAt(answer.get(), 2), TextAt(answer.get(), 3),
+                             TextAt(answer.get(), 4)};
+}
+
 std::optional<std::string> PythonEvidence::MadeUnwritten(int input) {
   const Owned answer(Ask("made_unwritten", "(i)", input));
   if (!answer || answer.get() == Py_None) return std::nullopt;
@@ -100,7 +108,8 @@ judgement::Evidence::Owner PythonEvidence::OwnerOf(int input) {
   const Owned answer(Ask("owner", "(i)", input));
   if (!answer) return {};
   const Owned is_state(PySequence_GetItem(answer.get(), 1));
-  return {TextAt(answer.get(), 0), Truth(is_state)};
+  const Owned is_doubtful(PySequence_GetItem(answer.get(), 2));
+  return {TextAt(answer.get(), 0), Truth(is_state), Truth(is_doubtful)};
 }
 
 judgement::Evidence::CureAnswer PythonEvidence::FindCure(FindingKind kind, double before,

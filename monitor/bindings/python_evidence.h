@@ -30,6 +30,7 @@ class PythonEvidence : public judgement::Evidence {
   bool IsNoiseOfElements(double error) override;
   std::optional<bool> RoundingDecides(std::string& why) override;
   std::vector<std::array<double, 2>> Operands() override;
+  std::optional<judgement::Singular> SingularAt() override;
   std::optional<std::string> MadeUnwritten(int input) override;
   bool IsAboveZero(int input) override;
   Owner OwnerOf(int input) override;

@@ -22,6 +22,7 @@ struct Answers {
   std::optional<bool> decides;
   std::string why;
   std::vector<std::array<double, 2>> operands;
+  std::optional<Singular> singular;
   std::optional<std::string> made_at;
   Evidence::Owner owner;
   Evidence::CureAnswer cure;
@@ -41,6 +42,7 @@ class Known : public Evidence {
     return answers_.decides;
   }
   std::vector<std::array<double, 2>> Operands() override { return answers_.operands; }
+  std::optional<Singular> SingularAt() override { return answers_.singular; }
   std::optional<std::string> MadeUnwritten(int) override { return answers_.made_at; }
   bool IsAboveZero(int input) override { return answers_.truth == (input == 1); }
   Owner OwnerOf(int) override { return answers_.owner; }
@@ -61,12 +63,22 @@ void ExpectAnswers(Evidence& evidence, const Answers& known) {
   EXPECT_EQ(evidence.RoundingDecides(why), known.decides);
   EXPECT_EQ(why, known.why);
   EXPECT_EQ(evidence.Operands(), known.operands);
+  const std::optional<Singular> singular = evidence.SingularAt();
+  ASSERT_EQ(singular.has_value(), known.singular.has_value());
+  if (singular) {
+    EXPECT_EQ(singular->is_pole, known.singular->is_pole);
+    EXPECT_EQ(singular->held, known.singular->held);
+    EXPECT_EQ(singular->reference, known.singular->reference);
+    EXPECT_EQ(singular->zero_op, known.singular->zero_op);
+    EXPECT_EQ(singular->zero_at, known.singular->zero_at);
+  }
   EXPECT_EQ(evidence.MadeUnwritten(1), known.made_at);
   EXPECT_EQ(evidence.IsAboveZero(0), !known.truth);
   EXPECT_EQ(evidence.IsAboveZero(1), known.truth);
   const Evidence::Owner owner = evidence.OwnerOf(1);
   EXPECT_EQ(owner.name, known.owner.name);
   EXPECT_EQ(owner.is_state, known.owner.is_state);
+  EXPECT_EQ(owner.is_doubtful, known.owner.is_doubtful);
   const Evidence::CureAnswer answer = evidence.FindCure(FindingKind::kRange, 0.5, true);
   EXPECT_EQ(answer.why_not, known.cure.why_not);
   ASSERT_EQ(answer.cure.has_value(), known.cure.cure.has_value());
@@ -86,6 +98,7 @@ TEST(Answers, ComeBackFromATapeAsTheyWereGiven) {
        .decides = false,
        .why = "not tried: too dear",
        .operands = {{0, 1e-9}, {-1, 2}},
+       .singular = Singular{true, 1, 0.9998, "aten.where.self", "train.py:46"},
        .made_at = "train.py:3",
        .owner = {"buffer mean of Norm, 1", true},
        .cure = {Cure{{"a.py:1", "a.py:2"}, {"aten.a", "aten.b", "aten.c"}, "float32", 0.5, 0.25},
@@ -95,14 +108,16 @@ TEST(Answers, ComeBackFromATapeAsTheyWereGiven) {
        .decides = true,
        .why = "",
        .operands = {},
+       .singular = Singular{false, 0, 0, "", "train.py:46"},
        .made_at = "",
-       .owner = {"", true},
+       .owner = {"", true, true},
        .cure = {std::nullopt, "not found"}},
       {.slot = 1,
        .truth = true,
        .decides = {},
        .why = "",
        .operands = {},
+       .singular = {},
        .made_at = {},
        .owner = {"weight", false},
        .cure = {Cure{{}, {}, "float64", 0, 0}, ""}}};
@@ -122,7 +137,7 @@ TEST(Answers, ComeBackFromATapeAsTheyWereGiven) {
       EXPECT_EQ(answer->call, 3);
       answers.push_back(answer);
     }
-    EXPECT_EQ(answers.size(), 13u);
+    EXPECT_EQ(answers.size(), 14u);
     ReplayedEvidence replayed(answers);
     ExpectAnswers(replayed, each);
     EXPECT_EQ(replayed.unanswered(), 0);
@@ -152,12 +167,13 @@ TEST(Answers, ThatATapeLacksAreThoseOfAFrontEndThatDoesNotKnow) {
   EXPECT_FALSE(evidence.RoundingDecides(why));
   EXPECT_EQ(why, "");
   EXPECT_TRUE(evidence.Operands().empty());
+  EXPECT_FALSE(evidence.SingularAt());
   EXPECT_FALSE(evidence.MadeUnwritten(0));
   EXPECT_FALSE(evidence.IsAboveZero(0));
   EXPECT_EQ(evidence.OwnerOf(0).name, "");
   EXPECT_FALSE(evidence.OwnerOf(0).is_state);
   EXPECT_FALSE(evidence.FindCure(FindingKind::kRange, 1, true).cure);
-  EXPECT_EQ(evidence.unanswered(), 11);
+  EXPECT_EQ(evidence.unanswered(), 12);
 }
 
 }  // namespace

@@ -191,6 +191,30 @@ TEST(ConsequencesGradients, AStepThatIsLeftOutCountsBelowTheScalesThatAreSearche
   EXPECT_TRUE(step.ReachOf(origin).empty());
 }
 
+TEST(ConsequencesGradients, WhatNoScaleWouldCureCountsInAStepThatIsLeftOutAtAnyScale) {
+  struct {
+    const char* op;
+    Phase phase;
+    std::optional<Singular> singular;
+    bool reached;
+  } const rows[] = {
+      {"aten.div.Tensor", Phase::kBackward, Singular{true, 0, 1e-9, "", ""}, true},
+      {"aten.mul.Tensor", Phase::kBackward, Singular{false, 0, 0, "", "train.py:3"}, false},
+      {"aten.exp.default", Phase::kForward, {}, true},
+      {"aten.exp.default", Phase::kLoss, {}, true},
+      {"aten.mul.Tensor", Phase::kLoss, {}, false},  // a loss times its scale
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(std::string(row.op) + " " + NameOf(row.phase));
+    JudgedStep step;
+    step.evidence.singular = row.singular;
+    step.Makes(step.Run(step.At(row.op, 12, row.phase), {}), 1, OutOfRange(1));
+    const int origin = step.judge.MemoryOf(1).origin;
+    Optimize(step, {{"a", 1, OutOfRange(1)}}, 65536.0);
+    EXPECT_EQ(step.ReachOf(origin), row.reached ? Words{"gradient a inf"} : Words{});
+  }
+}
+
 TEST(ConsequencesGradients, OfAConvergedModelOnlyWhatIsNotFiniteIsReached) {
   LostChanges run;
   JudgedStep step(run, 7, 1.0);

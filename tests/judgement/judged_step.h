@@ -64,8 +64,9 @@ class ScriptedEvidence : public Evidence {
   bool fills = false;
   bool depends_on_noise = false;
   bool is_noise_of_elements = false;
-  std::optional<bool> rounding_decides;
+  std::optional<bool> rounding_decides = false;
   std::vector<std::array<double, 2>> operands;
+  std::optional<Singular> singular;
   std::map<int, std::string> unwritten;
   std::map<int, bool> is_above_zero;
   Owner owner;
@@ -100,6 +101,7 @@ class ScriptedEvidence : public Evidence {
     return rounding_decides;
   }
   std::vector<std::array<double, 2>> Operands() override { return operands; }
+  std::optional<Singular> SingularAt() override { return singular; }
   std::optional<std::string> MadeUnwritten(int input) override {
     const auto known = unwritten.find(input);
     return known == unwritten.end() ? std::nullopt : std::optional(known->second);

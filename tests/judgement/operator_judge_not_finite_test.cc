@@ -116,8 +116,8 @@ TEST(OperatorJudgeNotFinite, PrecisionIsExcludedUnlessRoundingDecided) {
   } const rows[] = {
       {true, true, Proof::kNotTested, 1},
       {false, true, Proof::kExcluded, 1},
-      {std::nullopt, true, Proof::kExcluded, 1},
-      {true, false, Proof::kExcluded, 0},
+      {std::nullopt, true, Proof::kNotTested, 1},
+      {false, false, Proof::kExcluded, 1},
   };
   for (const auto& row : rows) {
     JudgedStep step;
@@ -127,10 +127,40 @@ TEST(OperatorJudgeNotFinite, PrecisionIsExcludedUnlessRoundingDecided) {
     step.Makes(step.Run(place, {step.Of(1, Off(0))}, row.kept), 3, NanInBoth(1));
     ASSERT_EQ(step.size(), 1u);
     EXPECT_EQ(step[0].precision, row.precision);
-    EXPECT_EQ(step[0].rounded_before, row.precision == Proof::kNotTested);
-    EXPECT_EQ(step[0].why_no_cure, row.kept && !row.decides ? "too dear" : "");
+    EXPECT_EQ(step[0].rounded_before, row.decides.value_or(false));
+    EXPECT_EQ(step[0].why_no_cure, row.decides ? "" : "too dear");
     EXPECT_EQ(step.evidence.rounding_asked, row.asked) << "once a place";
     EXPECT_EQ(step[0].count, 2);
+  }
+}
+
+TEST(OperatorJudgeNotFinite, AnInfinityThatMeetsAZeroInTheBackwardPassIsPartOfWhatMadeIt) {
+  struct {
+    const char* what;
+    Phase phase;
+    std::string zero_at, meets;  // as the front end and the finding tell it
+    size_t findings;
+  } const rows[] = {
+      {"a line that made the 0", Phase::kBackward, "train.py:46", "train.py:46", 1},
+      {"not known", Phase::kBackward, "", "train.py:12", 1},
+      {"the forward pass", Phase::kForward, "train.py:46", "", 2},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.what);
+    JudgedStep step;
+    step.evidence.singular = Singular{true, 0, 0, "", ""};
+    const int pole = step.At("aten.div.Tensor", 8, row.phase);
+    step.Makes(step.Run(pole, {step.Of(1, Off(0))}), 2, InfiniteInBoth(3));
+    ASSERT_EQ(step.size(), 1u);
+    EXPECT_EQ(step[0].singular.has_value(), row.phase == Phase::kBackward);
+    step.evidence.singular = Singular{false, 0, 0, "aten.where.self", row.zero_at};
+    const int place = step.At("aten.mul.Tensor", 12, row.phase);
+    step.Makes(step.Run(place, {step.Made(2)}), 3, NanInBoth(3));
+    ASSERT_EQ(step.size(), row.findings);
+    if (row.findings > 1) continue;
+    EXPECT_TRUE(step[0].singular->is_pole);
+    EXPECT_EQ(step[0].singular->zero_at, row.meets);
+    EXPECT_EQ(step.judge.MemoryOf(3).origin, 0);
   }
 }
 
@@ -153,6 +183,7 @@ TEST(OperatorJudgeNotFinite, WhatWasNotFiniteBeforeTheStepIsSaidOfWhomItComes) {
     CarrierKind kind;
   } const rows[] = {
       {"a batch", Phase::kForward, {"", false}, {}, CarrierKind::kData},
+      {"computed before", Phase::kForward, {"", false, true}, {}, CarrierKind::kData},
       {"a named buffer", Phase::kForward, {"buffer b", false}, {}, CarrierKind::kState},
       {"trained", Phase::kForward, {"", true}, {}, CarrierKind::kState},
       {"an optimizer's", Phase::kOptimizer, {"", false}, {}, CarrierKind::kState},
@@ -177,8 +208,8 @@ TEST(OperatorJudgeNotFinite, WhatWasNotFiniteBeforeTheStepIsSaidOfWhomItComes) {
     EXPECT_EQ(step[0].carried->kind, row.kind);
     EXPECT_EQ(step[0].carried->whose, row.owner.name);
     EXPECT_EQ(step[0].carried->made_at, row.unwritten.value_or(""));
-    EXPECT_EQ(step[0].precision,
-              row.kind == CarrierKind::kState ? Proof::kNotTested : Proof::kExcluded);
+    const bool is_unknown = row.kind == CarrierKind::kState || row.owner.is_doubtful;
+    EXPECT_EQ(step[0].precision, is_unknown ? Proof::kNotTested : Proof::kExcluded);
     EXPECT_EQ(step.judge.MemoryOf(2).origin, 0);
     // Again at this place: the same.
     step.evidence.owner = {"another", true};

@@ -46,9 +46,8 @@ std::string Line(const Finding& finding, const Calls& calls) {
   const Place& place = calls.PlaceOf(finding.place);
   std::string line = std::string(NameOf(finding.severity)) + " " + NameOf(finding.kind) + " " +
                      NameOf(finding.precision) + " " + place.op + " " + place.Source() + " " +
-                     NameOf(place.phase) + " " + finding.dtype + " share " +
-                     Number(finding.share) + " in " + Number(finding.error_in) + " out " +
-                     Number(finding.error_out);
+                     NameOf(place.phase) + " " + finding.dtype + " share " + Number(finding.share) +
+                     " in " + Number(finding.error_in) + " out " + Number(finding.error_out);
   if (finding.cure) line += " cure " + finding.cure->what;
   if (finding.came_in) line += " came in " + calls.PlaceOf(finding.came_in->place).Source();
   if (finding.carried) line += std::string(" carried by ") + NameOf(finding.carried->kind);
@@ -83,10 +82,9 @@ TEST(RecordedTapes, YieldWhatWasFoundOnThem) {
     if (std::getenv("UPDATE_TAPES") != nullptr) std::ofstream(expected) << found;
     EXPECT_EQ(found, ContentsOf(expected)) << each.path().filename();
     tapes += static_cast<int>(Sorted(each.path(), ".tape").size());
-    healthy += found.find("WARNING") == std::string::npos &&
-                       found.find("ERROR") == std::string::npos
-                   ? 1
-                   : 0;
+    healthy +=
+        found.find("WARNING") == std::string::npos && found.find("ERROR") == std::string::npos ? 1
+                                                                                               : 0;
   }
   EXPECT_GE(tapes, 60);
   EXPECT_GE(healthy, 10) << "trainings in which nothing is wrong";

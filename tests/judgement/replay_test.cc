@@ -264,6 +264,7 @@ class Front : public Evidence {
     return std::nullopt;
   }
   std::vector<std::array<double, 2>> Operands() override { return {{1, 2}, {3, 4}}; }
+  std::optional<Singular> SingularAt() override { return std::nullopt; }
   std::optional<std::string> MadeUnwritten(int) override { return "train.py:3"; }
   bool IsAboveZero(int) override { return true; }
   Owner OwnerOf(int) override { return {"buffer mean of Norm, 1", true}; }

@@ -197,6 +197,37 @@ TEST(ShadowTextTest, OperandsOfTheFirstElementThatIsNotFinite) {
             "What went into the first such element: 1, inf (in FP64 2) and 0.");
 }
 
+TEST(ShadowTextTest, ADerivativeThatIsInfiniteSaysAtWhichInputAndWhatItMeets) {
+  ShadowFinding f = Cancellation();
+  f.kind = FindingKind::kUndefined;
+  f.phase = Phase::kBackward;
+  f.op = "aten.div.Tensor";
+  f.forward_op = "aten.sqrt.default";
+  f.proof = Proof::kExcluded;
+  f.share = 1;
+  f.derivative_at = ShadowOperand{0, 0};
+  f.meets = {{"aten.where.self", "train.py:46"}};
+  EXPECT_NE(Told(f, "").find(
+                "and so does the same computation in FP64: the derivative of the square root is "
+                "infinite at 0, which is its input there; it meets a 0 from train.py:46 "
+                "(selection (where)), and 0 times infinity is NaN."),
+            std::string::npos)
+      << Told(f, "");
+  EXPECT_EQ(FindingJson(f, "")["meets"]["source"], "train.py:46");
+  EXPECT_EQ(FindingJson(f, "")["derivative_at"]["held"], 0);
+  f.kind = FindingKind::kRange;
+  f.proof = Proof::kProven;
+  f.forward_op = "aten.acos.default";
+  f.derivative_at = ShadowOperand{1, 0.9998};
+  f.meets.clear();
+  EXPECT_NE(Told(f, "").find("the derivative of the arc cosine (acos) is infinite at 1, and its "
+                             "input was rounded to that (in FP64 it is 0.9998)"),
+            std::string::npos)
+      << Told(f, "");
+  f.derivative_at = ShadowOperand{std::nan(""), std::nan("")};
+  EXPECT_NE(Told(f, "").find(": it divides by 0 there"), std::string::npos) << Told(f, "");
+}
+
 TEST(ShadowTextTest, UpdatesThatAreTooLarge) {
   ShadowFinding f;
   f.kind = FindingKind::kDiverged;
@@ -461,6 +492,22 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
   EXPECT_NE(Told(f, "").find("The loss is multiplied by it at train.py:48, and the gradients "
                              "are not divided by it."),
             std::string::npos);
+  ShadowFinding mixed = f;  // told by the calls, of one loss beside others
+  mixed.source = "train.py:51";
+  mixed.relation = {};
+  mixed.relation.scale = 1024;
+  mixed.relation.power = -1.0;
+  mixed.relation.at = "train.py:48";
+  EXPECT_EQ(Told(mixed, ""),
+            "backward() at train.py:51 derives a loss that was not multiplied by the loss scale "
+            "(1024 here), unlike the one at train.py:48: scaler.step() divides its gradients by "
+            "the scale all the same, and next to nothing is left of them.");
+  mixed.relation.power = 1.0;
+  mixed.relation.at = "train.py:51";
+  EXPECT_EQ(Told(mixed, ""),
+            "backward() at train.py:51 derives a loss that was multiplied by the loss scale (1024 "
+            "here) more often than another part of the same loss: scaler.step() divides by it "
+            "once, so what is left drowns the rest.");
   f.relation.power = -0.5;
   f.op = "aten.add_.Tensor";
   f.source = "train.py:51";

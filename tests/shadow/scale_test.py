@@ -121,9 +121,62 @@ def not_scaled(t: Training) -> None:
     t.descent.step()
 
 
+def two_scaled_losses(t: Training) -> None:
+    first, second = t.scaler.scale(t.loss()), t.scaler.scale(0.1 * t.loss())
+    first.backward()
+    (second / 2).backward()
+    t.scaler.step(t.descent)
+    t.scaler.update()
+
+
+def sum_of_scaled_losses(t: Training) -> None:
+    (t.scaler.scale(t.loss()) + 0.1 * t.scaler.scale(t.loss())).backward()
+    t.scaler.step(t.descent)
+    t.scaler.update()
+
+
+def second_loss_after_unscaling(t: Training) -> None:
+    t.scaler.scale(t.loss()).backward()
+    t.scaler.unscale_(t.descent)
+    t.loss().backward()
+    t.scaler.step(t.descent)
+    t.scaler.update()
+
+
+def second_loss_times_the_scalers_number(t: Training) -> None:
+    t.scaler.scale(t.loss()).backward()
+    (t.loss() * t.scaler.get_scale()).backward()
+    t.scaler.step(t.descent)
+    t.scaler.update()
+
+
+def attacked(t: Training) -> None:
+    """The gradients of the attack are taken away again."""
+    t.loss().backward()
+    t.descent.zero_grad()
+    t.scaler.scale(t.loss()).backward()
+    t.scaler.step(t.descent)
+    t.scaler.update()
+
+
+def saliency(t: Training) -> None:
+    """A gradient of the inputs alone."""
+    t.scaler.scale(t.loss()).backward()
+    x = inputs().requires_grad_()
+    t.model(x).sum().backward(inputs=[x])
+    t.scaler.step(t.descent)
+    t.scaler.update()
+
+
 @pytest.mark.parametrize(
     "step",
     [
+        two_scaled_losses,
+        sum_of_scaled_losses,
+        second_loss_after_unscaling,
+        second_loss_times_the_scalers_number,
+        attacked,
+        saliency,
         plain,
         clipped_after_unscaling,
         accumulated,
@@ -185,6 +238,54 @@ def test_gradients_that_depend_on_the_scale_are_found_at_their_line(found, step,
     detail = json.loads(findings[0]["detail"])
     assert detail["scale"] == SCALE
     assert power is None or abs(detail["power"] - power) < 0.05
+
+
+def second_loss_without_the_scale(t: Training) -> None:
+    t.scaler.scale(t.loss()).backward()
+    (0.1 * t.loss()).backward()  # fault
+    t.scaler.step(t.descent)
+    t.scaler.update()
+
+
+def first_loss_without_the_scale(t: Training) -> None:
+    t.loss().mean().backward()  # fault
+    t.scaler.scale(t.loss()).backward()
+    t.scaler.step(t.descent)
+    t.scaler.update()
+
+
+def part_without_the_scale(t: Training) -> None:
+    (t.scaler.scale(t.loss()) + t.loss()).backward()  # fault
+    t.scaler.step(t.descent)
+    t.scaler.update()
+
+
+def part_scaled_twice(t: Training) -> None:
+    t.scaler.scale(t.loss() + 0.1 * t.scaler.scale(t.loss())).backward()  # fault
+    t.scaler.step(t.descent)
+    t.scaler.update()
+
+
+@pytest.mark.parametrize(
+    ("step", "power"),
+    [
+        (second_loss_without_the_scale, -1),
+        (first_loss_without_the_scale, -1),
+        (part_without_the_scale, -1),
+        (part_scaled_twice, 1),
+    ],
+)
+@pytest.mark.parametrize("shadow", ["every=1", "off"])
+def test_losses_with_and_without_the_scale_are_told_apart(db, database, step, power, shadow):
+    training = Training()
+    with MixedPrecisionNanny(training.model, db=db, shadow=shadow, quiet=True):
+        for _ in range(6):
+            training.descent.zero_grad()
+            step(training)
+    found = [each for each in Finds(database()).all if each["kind"] == "scale_dependent"]
+    assert len(found) == 1 and "# fault" in found[0]["line"]
+    assert found[0]["severity"] == ("ERROR" if power > 0 else "WARNING")
+    assert json.loads(found[0]["detail"])["power"] == power
 
 
 def test_where_the_scale_came_in_and_left_is_named(found):

@@ -96,8 +96,9 @@ class Tape::Evidence : public judgement::Evidence {
 
   // Only an optimizer's elements are.
   bool IsNoiseOfElements(double) override { return false; }
-  // No witness, and nothing that moves what came in.
-  std::optional<bool> RoundingDecides(std::string&) override { return std::nullopt; }
+  // No witness. The whole model runs from its inputs and weights: nothing came in on the way.
+  std::optional<bool> RoundingDecides(std::string&) override { return false; }
+  std::optional<judgement::Singular> SingularAt() override { return std::nullopt; }
   std::vector<std::array<double, 2>> Operands() override { return {}; }
   std::optional<std::string> MadeUnwritten(int) override { return std::nullopt; }
 

@@ -27,6 +27,7 @@ class Input:
     position: int | None  # in a list of tensors
     read: bool = True  # not only written
     error: float = 0.0  # relative, against the reference
+    doubt: bool = False  # as Entry.doubt
 
     @classmethod
     def of(
@@ -40,7 +41,17 @@ class Input:
         read: bool = True,
     ) -> Input:
         """`entry`: as it is before the operator."""
-        return cls(tensor, held, reference, entry.node, entry.memory, slot, position, read)
+        return cls(
+            tensor,
+            held,
+            reference,
+            entry.node,
+            entry.memory,
+            slot,
+            position,
+            read,
+            doubt=entry.doubt,
+        )
 
 
 @dataclass(slots=True)

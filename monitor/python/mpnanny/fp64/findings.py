@@ -165,7 +165,7 @@ def _finding_of(row: tuple[Any, ...], sites: Sequence[Site]) -> Finding:
 
 
 def _detail_of(row: tuple[Any, ...], sites: Sequence[Site]) -> dict[str, Any]:
-    why_no_cure, operands, inputs_from, entered, rounded_before, carried, lost = row
+    why_no_cure, operands, inputs_from, entered, rounded_before, carried, lost, singular = row
     detail: dict[str, Any] = {}
     if why_no_cure:
         detail["cure"] = why_no_cure
@@ -187,4 +187,10 @@ def _detail_of(row: tuple[Any, ...], sites: Sequence[Site]) -> dict[str, Any]:
         detail |= dict(zip(names, lost[:-1], strict=True))
         if lost[-1]:
             detail["lost_before"] = True
+    if singular is not None:
+        is_pole, held, reference, *zero = singular
+        if is_pole:
+            detail["derivative"] = [[held, reference]]
+        if zero[1]:
+            detail["meets"] = [zero]
     return detail

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +46,7 @@ class Held:
     version: int
     producer: Node | None  # the operator that wrote its memory last, before this one
     memory: int  # its storage
+    ulp: float = 0.0  # of what came in with the step: part of it by which it may be off
 
     def intact(self) -> bool:
         return self.version == version_of(self.alias) and is_backed(self.alias)
@@ -115,6 +117,10 @@ class History:
     def _drop(self, node: Node) -> None:
         self._bytes -= node.bytes
         node.args = node.kwargs = None
+
+    def newest(self) -> Iterator[Node]:
+        """The newest ones first."""
+        return reversed(self._nodes)
 
     def clear(self) -> None:
         while self._nodes:

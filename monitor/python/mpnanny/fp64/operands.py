@@ -140,6 +140,7 @@ class Operands:
                 version_of(alias),
                 entry.node if entry is not None else None,
                 value.untyped_storage()._cdata,
+                entry.ulp if entry is not None else 0.0,
             )
         if isinstance(value, (tuple, list)):
             return type(value)([self.kept(call, each, writes) for each in value])

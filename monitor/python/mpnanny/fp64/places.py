@@ -106,7 +106,7 @@ class Places:
             return "forward"
         if self._backward_seen:
             return "state" if self.stepped else "optimizer"  # averages; clipping and the like
-        return "loss" if self._in_model else "data"
+        return "loss" if self._in_model or self.outer is not None else "data"
 
     def _in_backward(self, operator: str) -> Site:
         self._backward_seen = True

@@ -20,6 +20,7 @@ from .operators import COMPLEX
 
 if TYPE_CHECKING:
     from .history import Node
+    from .uncertainty import Uncertainty
 
 _REAL = {
     torch.complex32: torch.float16,
@@ -57,6 +58,8 @@ class Entry:
     kept: bool = False  # (some of) what it held when the step began is still there
     memory: int = 0  # its number on the tape
     node: Node | None = None  # the operator that wrote it last
+    ulp: float = 0.0  # of what came in with the step: part of the values by which they may be off
+    doubt: bool = False  # something that led to it was computed before the step
     slot: int = NONE  # of the newest comparison
     compared: tuple[Any, ...] = ()  # which view of the memory, and which versions of it
 
@@ -88,7 +91,8 @@ class Entry:
 
 
 class References:
-    def __init__(self) -> None:
+    def __init__(self, uncertainty: Uncertainty | None = None) -> None:
+        self.uncertainty = uncertainty
         self._entries: dict[int, Entry] = {}
         self._fresh = 0
         self._numbers = itertools.count()
@@ -142,6 +146,8 @@ class References:
             and value.untyped_storage().nbytes() >= tensor.numel() * 8
         )
         entry = self._add(tensor, storage, value if whole else None, new=True)
+        if self.uncertainty is not None:
+            self.uncertainty.lost.discard(storage._cdata)
         if not whole:
             self._view(entry, tensor).copy_(value)
         return entry
@@ -161,6 +167,8 @@ class References:
                 held = widened(tensor.detach().as_strided((count,), (1,), 0))
                 base = held.view(torch.float64) if tensor.dtype in COMPLEX else held
             entry = self._add(tensor, storage, base, new=known)
+            if base is not None and self.uncertainty is not None:
+                entry.ulp, entry.doubt = self.uncertainty.of(tensor)
         return self._view(entry, tensor)
 
     def start(self, tensor: torch.Tensor) -> Entry:
@@ -176,8 +184,11 @@ class References:
     def restart(self, tensor: torch.Tensor) -> None:
         """What is held is the reference from here on."""
         entry = self.entry(tensor)
+        if self.uncertainty is not None:
+            self.uncertainty.loses([tensor])
         if entry is None:
             return
+        entry.doubt = True
         if is_whole(tensor):
             self.forget(tensor)
         else:
@@ -232,6 +243,8 @@ class References:
         if self.bytes <= most_bytes:
             return True
         self.clear()
+        if self.uncertainty is not None:
+            self.uncertainty.all_lost = True
         return False
 
     def clear(self) -> None:

@@ -50,6 +50,7 @@ from ..relations.averages import StandingAverages
 from ..relations.dropped import DroppedGradients
 from ..relations.empty import EmptySteps
 from ..relations.kept import KeptGradients
+from ..relations.mixed_scale import MixedScale
 from ..relations.moved import MovedWeights
 from ..relations.narrowed import NarrowedStates
 from ..relations.restored import Restored
@@ -163,6 +164,7 @@ class Session:
             SkippedSteps(shadow.found),
             StaleGradients(run, shadow.found),
             DroppedGradients(run, shadow.found),
+            MixedScale(run, shadow.found),
             EmptySteps(run, shadow.found),
             UndoneLoads(model, shadow.found),
             MovedWeights(shadow.found, lambda: shadow.rounds_weights),

@@ -26,6 +26,7 @@ from ..fp64.findings import CameIn
 from ..fp64.history import is_backed
 from ..fp64.places import Site
 from ..fp64.references import Entry
+from ..fp64.uncertainty import Kept
 from ..fp64.unwritten import Unwritten
 from ..model.shards import local_part
 from .random_rounding import RandomRounding, share_same
@@ -73,11 +74,16 @@ class Changes:
         self._elsewhere = Elsewhere()
         self._rounding = RandomRounding()
         self.unwritten = Unwritten()
+        self.kept = Kept()
         self._step = 0  # that is under way
 
     def name(self, tensor: torch.Tensor) -> str:
         """Of a parameter or buffer, "" of anything else."""
         return self._names(tensor.untyped_storage()._cdata) or ""
+
+    def is_leaf(self, memory: int) -> bool:
+        """Whether a parameter or a buffer lies there."""
+        return self._names(memory) is not None
 
     def is_kept(self, tensor: torch.Tensor) -> bool:
         """Whether a weight that stays where it is loses nothing by that, as the newest shadow step

@@ -25,6 +25,7 @@ from ..fp64.operands import Operands
 from ..fp64.operators import COMPLEX, DECISIONS, PLAIN, SKIP, SOFTMAX, VIEW, operator_of
 from ..fp64.places import Places, Site, in_backward
 from ..fp64.references import NONE, Entry, References, widened
+from ..fp64.uncertainty import Uncertainty
 from ..model.shards import is_sharded
 from ..operators.as_called import run_as_called
 from ..operators.modes import StepMode, is_own_work, others_on
@@ -58,9 +59,12 @@ class ShadowMode(StepMode):
         first_loss: float | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.references = References()
+        self.uncertainty = Uncertainty(lambda each: bool(changes.name(each)), changes.kept)
+        self.references = References(self.uncertainty)
+        self.history = History()
         self.tape = Tape(
             self.references,
+            self.history,
             changes.name,
             changes.unwritten,
             changes.run,
@@ -70,7 +74,6 @@ class ShadowMode(StepMode):
         )
         self.places = places
         self.changes = changes
-        self.history = History()
         self.dependencies = Dependencies(self.tape)
         self.seconds = 0.0  # of its threads, that the shadow took beside the operators themselves
         self.operators = 0
@@ -90,6 +93,7 @@ class ShadowMode(StepMode):
         self._most_seconds = math.inf
         self._number = 0
         self._site: Site | None = None  # of the operator under way
+        self._unfollowed = False  # it has no reference
 
     def limit(self, seconds: float = math.inf, elements: float = math.inf) -> None:
         """Ends by itself after so many `seconds` of its own, and leaves out operators on tensors
@@ -135,6 +139,8 @@ class ShadowMode(StepMode):
         ):
             began = time.thread_time()
             try:
+                if self._unfollowed:
+                    self.uncertainty.loses(floats(result))
                 if operator.allocates:
                     self._allocated(operator.name, result)
                 if call is not None:
@@ -174,6 +180,7 @@ class ShadowMode(StepMode):
     def _before(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
         operator = operator_of(func)
         self._site = None
+        self._unfollowed = False
         if self.tape.waits:
             self.tape.before_write(floats(list(operator.written_values(args, kwargs))))
         if operator.kind is SKIP:
@@ -187,6 +194,7 @@ class ShadowMode(StepMode):
             self._scalar(args[0])
             return None
         if not self.followed.takes(operator, site, args, kwargs, self._most_bytes):
+            self._unfollowed = True
             if self.lane is not None:
                 self.lane.lost((args, kwargs))
             return None
@@ -255,11 +263,14 @@ class ShadowMode(StepMode):
 
     def _after(self, call: Call, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
         if self.followed.is_too_large(result):
+            self.uncertainty.loses(floats(result))
             return
         made = self._reference_result(call, args, kwargs, result)
         if made is _NONE:
             for written in call.written:
                 self.references.restart(written.tensor)
+            if call.inputs:
+                self.uncertainty.loses(floats(result))
             return
         if call.written:
             for index, written in enumerate(call.written):

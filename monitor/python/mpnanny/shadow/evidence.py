@@ -17,10 +17,12 @@ from ..fp64.call import Call, Result
 from ..fp64.comparison import on_host
 from ..fp64.cure import Suspect, find_cure
 from ..fp64.entering import decides
-from ..fp64.history import is_backed, is_float, version_of
+from ..fp64.history import History, is_backed, is_float, version_of
 from ..fp64.noise import depends_on_noise, is_noise_of_elements
 from ..fp64.operators import holds_nonfinite_number
 from ..fp64.references import NONE, Entry, References
+from ..fp64.singular import singular
+from ..fp64.uncertainty import ROUNDED
 from ..fp64.unwritten import Unwritten
 from ..fp64.witness import operands
 from . import carriers
@@ -34,6 +36,7 @@ class Step(Protocol):
 
     judge: Any
     references: References
+    history: History
     names: Callable[[torch.Tensor], str]
     unwritten: Unwritten
     suspects: dict[Any, bool]
@@ -76,12 +79,17 @@ class Evidence(Result):
 
     def rounding_decides(self) -> bool | str:
         try:
-            return decides(self.call.node, self.index, self.held)
+            doubt = any(each.doubt for each in self.call.sources())
+            return decides(self.call.node, self.index, self.held, doubt)
         except Exception as error:
             return f"not tried: {type(error).__name__}"
 
     def operands(self) -> list[list[float]] | None:
         return operands(self)
+
+    def singular(self) -> tuple[bool, float, float, str, str] | None:
+        tape = self._tape
+        return singular(self, tape.history.newest(), tape.references)
 
     def made_unwritten(self, at: int) -> str | None:
         site = self._tape.unwritten.of(self.call.operands[at].tensor)
@@ -90,9 +98,12 @@ class Evidence(Result):
     def is_above_zero(self, at: int) -> bool:
         return bool((self.call.operands[at].held > 0).any())
 
-    def owner(self, at: int) -> tuple[str, bool]:
+    def owner(self, at: int) -> tuple[str, bool, bool]:
         tensor = self.call.operands[at].tensor
-        return self._tape.names(tensor) or carriers.owner(tensor), carriers.is_state(tensor)
+        entry = self._tape.references.entry(tensor)
+        is_doubtful = entry is not None and entry.ulp > ROUNDED
+        name = self._tape.names(tensor) or carriers.owner(tensor)
+        return name, carriers.is_state(tensor), is_doubtful
 
     def find_cure(
         self, kind: str, before: float, narrow: bool
@@ -178,14 +189,17 @@ class Gone:
     def operands(self) -> list[list[float]] | None:
         return None
 
+    def singular(self) -> None:
+        return None
+
     def made_unwritten(self, at: int) -> str | None:
         return None
 
     def is_above_zero(self, at: int) -> bool:
         return False
 
-    def owner(self, at: int) -> tuple[str, bool]:
-        return "", False
+    def owner(self, at: int) -> tuple[str, bool, bool]:
+        return "", False, True
 
     def find_cure(self, kind: str, before: float, narrow: bool) -> str:
         return self._later()

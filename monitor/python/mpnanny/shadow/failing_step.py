@@ -29,6 +29,13 @@ from .step import ShadowStep
 
 MOST_GRADIENT = 16 << 20  # bytes of the model's output gradient that are kept for a rerun
 MOST_RERUNS = 3
+LONG_SEARCH = 4  # steps skipped in a row at scales that have not worked yet
+MOST_OF_SKIPS = 6  # steps that a loss scaler has skipped, which are run again
+
+
+def run_again(module: nn.Module, inputs: tuple[Any, Any]) -> Any:
+    """Under this name operators are those of the program (operators/places.py)."""
+    return module.forward(*copied(inputs[0]), **copied(inputs[1]))
 
 
 class FailingStep:
@@ -58,9 +65,13 @@ class FailingStep:
         self._trouble = trouble
         self._seen = False  # the step's first bad value was
         self._reruns = 0
+        self._of_skips = 0
+        self._in_a_row = 0  # skipped steps
+        self._worked = 0.0  # the largest loss scale of an update
         self._graph = LossGraph()
         self._loss_backward = LossBackward()
         self._inputs: tuple[Any, Any] | None = None
+        self._batch: set[int] = set()  # the memory of what the model was given in the step
         self._generator: torch.Tensor | None = None
         self._autocast: tuple[bool, torch.dtype] | None = None
         self._output: torch.Tensor | None = None
@@ -75,6 +86,7 @@ class FailingStep:
 
     def begins(self) -> None:
         self._seen = False
+        self._batch.clear()
 
     def remember(self, losses: list[torch.Tensor], site_of: Callable[[int], Site | None]) -> None:
         """Of a shadow step: where the operators of its loss stand."""
@@ -82,6 +94,7 @@ class FailingStep:
 
     def model_runs(self, args: Any, kwargs: Any, device: str) -> None:
         self._inputs = (args, kwargs)
+        self._batch.update(each.untyped_storage()._cdata for each in floats(self._inputs))
         self._generator = torch.get_rng_state()
         self._autocast = (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
         self._output_gradient = None
@@ -109,7 +122,8 @@ class FailingStep:
         if bad:
             self._seen = True
             self._reruns += 1
-            found = self._graph.find(bad, output)
+            exact = None if output is None else self._exact(output)
+            found = self._graph.find(bad, output, exact, self._batch)
             if found is not None:
                 self._show(None, [found])
         elif on_host and self._can_pay(self._loss_backward.seconds):
@@ -120,6 +134,25 @@ class FailingStep:
         self._seen = True
         if not self._rerun_loss():
             self._rerun_backward()
+
+    def updated(self, scale: float) -> None:
+        """A loss scaler has let an optimizer step."""
+        self._in_a_row = 0
+        self._worked = max(self._worked, scale)
+
+    def skipped(self, scale: float) -> bool:
+        """A loss scaler has not, since a gradient was not finite: whether that is more than the
+        search for a scale. What is infinite at any scale is looked for then.
+        """
+        self._in_a_row += 1
+        is_search = scale > self._worked and self._in_a_row < LONG_SEARCH
+        if is_search or self._in_a_row & (self._in_a_row - 1) != 0:  # the first, second, fourth …
+            return False
+        if self._of_skips < MOST_OF_SKIPS:
+            self._of_skips += 1
+            if not self._rerun_loss(scale):
+                self._rerun_backward(scale)
+        return True
 
     def forget(self) -> None:
         """What was kept of the step."""
@@ -134,6 +167,8 @@ class FailingStep:
         self._reruns += 1
         device = next((each.device.type for each in floats(output)), "cpu")
         shadow = self._make()
+        if module is not self._model():
+            shadow.mode.uncertainty.batch = set()  # what comes in was made in this step
         shadow.places.outer = find_call(module, self._modules)
 
         # The whole model draws again what it drew; of a part of it that is not known.
@@ -150,8 +185,24 @@ class FailingStep:
 
     # --- what runs again ---
 
-    def _rerun(self, module: nn.Module, shadow: ShadowStep, again: Callable[[], None]) -> bool:
-        """Whether it showed something."""
+    def _rerun(
+        self,
+        module: nn.Module,
+        shadow: ShadowStep,
+        again: Callable[[], None],
+        scale: float | None = None,
+    ) -> bool:
+        """Whether it showed something. `scale`: of a step that a loss scaler has skipped."""
+        if scale is not None:
+            shadow.is_skipped_at(scale)
+        if not self._run_again(module, shadow, again):
+            return False
+        found = [each for each in shadow.finish(()) if each.reach]
+        self._show(shadow, found)
+        return bool(found)
+
+    def _run_again(self, module: nn.Module, shadow: ShadowStep, again: Callable[[], None]) -> bool:
+        """Whether it could."""
         try:
             with untouched(module) as own_memory_only:
                 try:
@@ -161,16 +212,50 @@ class FailingStep:
                 finally:
                     self._remove(own_memory_only)
                     self._remove(shadow.mode)
-            found = [each for each in shadow.finish(()) if each.reach]
-            self._show(shadow, found)
-            return bool(found)
+            return True
         except NotAgain:
             return False
         except Exception as error:
             self._trouble(error)
             return False
 
-    def _rerun_loss(self) -> bool:
+    def _output_again(self, output: torch.Tensor) -> torch.Tensor | None:
+        """What the model gives once more, under a shadow; None if that is something else."""
+        model, inputs, autocast = self._model(), self._inputs, self._autocast
+        if model is None or inputs is None or autocast is None:
+            return None
+        if self._generator is not None:
+            torch.set_rng_state(self._generator)
+        device = output.device.type
+        with (
+            torch.no_grad(),
+            torch.autocast(device, dtype=autocast[1], enabled=autocast[0], cache_enabled=False),
+        ):
+            made = run_again(model, inputs)
+        is_same = is_float(made) and made.dtype is output.dtype and torch.equal(made, output)
+        return made if is_same else None
+
+    def _exact(self, output: torch.Tensor) -> torch.Tensor | None:
+        """The model's output in FP64, where that can be computed of what it was given."""
+        model, found = self._model(), None
+        if model is None:
+            return None
+        shadow = self._make()
+
+        def again() -> None:
+            nonlocal found
+            made = self._output_again(output)
+            entry = None if made is None else shadow.mode.references.entry(made)
+            reference = None if made is None else shadow.mode.references.of(made)
+            if entry is not None and reference is not None and not entry.doubt:
+                found = reference.clone()
+
+        shadow.places.outer = Place("", "", 0, "")
+        self._run_again(model, shadow, again)
+        shadow.mode.end()
+        return found
+
+    def _rerun_loss(self, scale: float | None = None) -> bool:
         """Forward and loss were finite, gradients are not: whether the loss's own backward pass has
         made them so.
         """
@@ -178,18 +263,25 @@ class FailingStep:
         if model is None:
             return False
         shadow = self._make()
+        shadow.mode.uncertainty.batch = self._batch
+        output = self._loss_backward.output
 
         def place(node: Place) -> None:
             shadow.places.outer = node
 
         def again() -> None:
+            shadow.places.outer = Place("", "", 0, "")
+            once_more = None if output is None else self._output_again(output)
             self._loss_backward.run(
-                self._graph.sites, place, lambda each: shadow.reach_gradients([("", each)])
+                self._graph.sites,
+                place,
+                lambda each: shadow.reach_gradients([("", each)]),
+                once_more,
             )
 
-        return self._rerun(model, shadow, again)
+        return self._rerun(model, shadow, again, scale)
 
-    def _rerun_backward(self) -> None:
+    def _rerun_backward(self, scale: float | None = None) -> None:
         """Forward and loss were finite, gradients are not: both passes of the model again, from the
         gradient that reached its output.
         """
@@ -197,8 +289,12 @@ class FailingStep:
         gradient, inputs, autocast = self._output_gradient, self._inputs, self._autocast
         if model is None or gradient is None or inputs is None or autocast is None:
             return
-        self._reruns += 1
+        if not bool(gradient.isfinite().all()):
+            return  # what broke it came after the model
+        if scale is None:
+            self._reruns += 1
         shadow = self._make()
+        shadow.mode.uncertainty.batch = self._batch
         generator = self._generator
 
         def run_again() -> None:
@@ -222,4 +318,4 @@ class FailingStep:
             shadow.reach_gradients(zip(names, made, strict=True))
 
         shadow.places.outer = Place("", "", 0, "")
-        self._rerun(model, shadow, run_again)
+        self._rerun(model, shadow, run_again, scale)

@@ -23,6 +23,8 @@ class FindingRows:
         # Details that name something of the program, or are no single number: how each is shown.
         self._details: dict[str, Callable[[Any], Any]] = {
             "operands": lambda pairs: [[_number(value) for value in pair] for pair in pairs],
+            "derivative": lambda pairs: [[_number(value) for value in pair] for pair in pairs],
+            "meets": lambda pairs: [[name, record.source(at)] for name, at in pairs],
             "inputs_from": lambda pairs: [[name, record.source(at)] for name, at in pairs],
             "parameters": self._layers,
             "saved": self._layers,

@@ -3,19 +3,21 @@ value that is not finite.
 
 From the model's output on, the operators are computed again along the graph: in the types that they
 had, in FP32 and in FP64. Other inputs are those that autograd keeps for the derivatives. Not finite
-in FP64 too means that no precision helps, if the whole way from the output and the leaves was
-computed: an input that was taken as autograd kept it may have been rounded before, and so may what
-came in with 16 bits; of that a quarter of an ulp more and less is tried, too. The graph knows no
-lines: they are remembered from the last shadow step, whose loss had a graph of the same shape.
+in FP64 too means that no precision helps, if the whole way from the leaves was computed: what the
+model makes of its batch in FP64 as well, and no input taken as autograd kept it, which may have
+been rounded before. Of what came in, a quarter of an ulp more and less is tried, too. The graph
+knows no lines: they are remembered from the last shadow step, whose loss had a graph of the same
+shape.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,6 +25,7 @@ import torch
 from ..fp64.findings import EXCLUDED, NOT_TESTED, PROVEN, RANGE, UNDEFINED, Cure, Finding
 from ..fp64.history import is_backed, is_clean, is_float
 from ..fp64.places import Site
+from ..fp64.uncertainty import grid_of
 
 MOST_NODES = 4096
 # What is computed with, and by how much of an ulp what comes in with 16 bits is larger. None: as it
@@ -34,8 +37,6 @@ LANES = (
     (torch.float64, 0.25),
     (torch.float64, -0.25),
 )
-HALVES = (torch.float16, torch.bfloat16)
-
 # Nodes whose result is their input's elements in another shape.
 SHAPES = frozenset(
     ("view", "unsafe_view", "reshape_alias", "squeeze", "unsqueeze", "alias", "clone", "expand")
@@ -90,13 +91,20 @@ class LossGraph:
             _Remembered(node.name(), site_of(node._sequence_nr())) for node in _walk(losses)
         ]
 
-    def find(self, losses: list[torch.Tensor], output: torch.Tensor | None) -> Finding | None:
+    def find(
+        self,
+        losses: list[torch.Tensor],
+        output: torch.Tensor | None,
+        exact: torch.Tensor | None = None,
+        batch: Set[int] = frozenset(),
+    ) -> Finding | None:
         """The operator whose inputs are finite and whose result is not; None where the graph does
-        not show one. `output`: of the model.
+        not show one. `output`: of the model, `exact`: the same in FP64, where that was computed of
+        its inputs, whose memory is `batch`.
         """
         nodes = _walk(losses)
         names = [node.name() for node in nodes]
-        replay = _Replay(output)
+        replay = _Replay(output, exact, batch)
         for loss in losses:
             if loss.grad_fn is not None:
                 replay.value(loss.grad_fn)
@@ -127,7 +135,7 @@ class _First:
     exact: torch.Tensor
     cured_in: str  # "" if nothing cures it
     positive: bool  # what went in was a 0 that cannot be one
-    whole: bool  # all that led to it was computed from the model's output and from leaves
+    whole: bool  # all that led to it was computed from leaves
     rounded: bool  # it is finite with values that round to those that came in
 
 
@@ -176,14 +184,18 @@ NO_EDGE: Any = object()  # an input without a derivative
 class _Replay:
     """Computes nodes again, each once; what cannot be computed is None."""
 
-    def __init__(self, output: torch.Tensor | None) -> None:
+    def __init__(
+        self, output: torch.Tensor | None, exact: torch.Tensor | None, batch: Set[int]
+    ) -> None:
+        self._batch = batch
         self._values: dict[Any, list[_Values] | None] = {}
         self._whole: set[Any] = set()  # nodes whose whole way was computed
         self._known: dict[Any, torch.Tensor] = {}  # results, as the node that used them kept them
         self.first: _First | None = None
         if output is not None and output.grad_fn is not None and output.output_nr == 0:
-            self._values[output.grad_fn] = [_in_lanes(output)]
-            self._whole.add(output.grad_fn)
+            self._values[output.grad_fn] = [_in_lanes(output, exact)]
+            if exact is not None:
+                self._whole.add(output.grad_fn)
 
     def value(self, node: Any) -> list[_Values] | None:
         """The results of `node`."""
@@ -192,11 +204,12 @@ class _Replay:
         self._values[node] = None  # while it is computed
         leaf = getattr(node, "variable", None)
         if isinstance(leaf, torch.Tensor) and is_float(leaf) and is_backed(leaf):
-            made: list[_Values] | None = [_in_lanes(leaf)]
+            made: list[_Values] | None = [_in_lanes(leaf, leaf)]
             self._whole.add(node)
         else:
             saved = saved_by(node)
-            for before, result in kept_results(node.next_functions, saved or {}):
+            results = kept_results(operator_of(node), node.next_functions, saved or {})
+            for before, result in results:
                 self._known[before] = result
             inputs = []
             for each, number in node.next_functions:
@@ -243,11 +256,19 @@ class _Replay:
             self._whole.discard(node)  # it is not known
         for name in packet.overloads():
             overload = getattr(packet, name)
-            call = arguments_of(overload, saved, inputs, _in_lanes, constant)
+            call = arguments_of(overload, saved, inputs, partial(self._kept, node), constant)
             made = None if call is None else self._run(node, overload, call, metadata)
             if made is not None:
                 return made
         return None
+
+    def _kept(self, node: Any, value: torch.Tensor) -> _Values:
+        """What goes into `node` as autograd has kept it."""
+        is_batch = value.untyped_storage()._cdata in self._batch
+        if not is_batch and grid_of(value):
+            self._whole.discard(node)  # it was rounded, nobody knows from what
+        is_given = is_batch or value.numel() == 1 or bool((value == value.round()).all())
+        return _in_lanes(value, value if is_given else None)
 
     def _run(
         self, node: Any, overload: Any, call: list[Any], metadata: list[Any]
@@ -297,23 +318,43 @@ def _reshaped(values: _Values, shape: tuple[int, ...]) -> _Values:
     return _Values(each.expand(shape) for each in values)
 
 
-def _in_lanes(tensor: torch.Tensor) -> _Values:
+def _in_lanes(tensor: torch.Tensor, exact: torch.Tensor | None) -> _Values:
+    """`exact`: in FP64, from where it was made, or itself where it is as the program made it; None:
+    it may have been rounded before.
+    """
     tensor = tensor.detach()
-    ulp = torch.finfo(tensor.dtype).eps if tensor.dtype in HALVES else 0.0
+    ulp = grid_of(tensor)
+    if not ulp and exact is None:
+        ulp = torch.finfo(tensor.dtype).eps
+    best = tensor if exact is None else exact.detach()
 
     def lane(kind: torch.dtype | None, ulps: float) -> torch.Tensor:
-        value = tensor if kind is None else tensor.to(kind)
+        value = tensor if kind is None else (best if kind is torch.float64 else tensor).to(kind)
         return value * (1 + ulps * ulp) if ulps * ulp else value
 
     return _Values(lane(*each) for each in LANES)
 
 
+# Of operators that keep their result alone: what went in.
+INVERSES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "sqrt": torch.square,
+    "rsqrt": lambda result: result.square().reciprocal(),
+    "reciprocal": torch.reciprocal,
+    "exp": torch.log,
+    "tanh": torch.atanh,
+    "sigmoid": torch.logit,
+}
+
+
 def kept_results(
-    edges: Iterable[tuple[Any, int]], saved: dict[str, Any]
+    operator: str, edges: Iterable[tuple[Any, int]], saved: dict[str, Any]
 ) -> Iterator[tuple[Any, torch.Tensor]]:
     """What went into a node is what those before it have made: each of them with its result, where
-    the node has kept it.
+    the node has kept it, or what its own result shows it to have been.
     """
+    if operator in INVERSES and is_float(saved.get("result")):
+        result = saved["result"].detach()
+        saved = saved | {"self": INVERSES[operator](result.double()).to(result.dtype)}
     for (before, number), name in zip(edges, ("self", "other"), strict=False):
         value = saved.get(name)
         if before is not None and number == 0 and is_float(value):
@@ -390,6 +431,8 @@ def arguments_of(
         kind = str(argument.type)
         if kind in ("Tensor", "Optional[Tensor]"):
             value = saved.get(argument.name)
+            if isinstance(value, (int, float)):
+                return None  # it was called with a number: another overload
             if isinstance(value, torch.Tensor) and not value.dtype.is_floating_point:
                 arguments.append(value)  # a condition, an index: it has no derivative
                 continue

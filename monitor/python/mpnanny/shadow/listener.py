@@ -188,9 +188,13 @@ class ShadowSteps(StepListener):
             self._session.optimizer_ended(optimizer, site)
 
     def scaler_stepped(self, step: OpenStep, scaler: Any, optimizer: Any, skipped: Any) -> None:
-        if self._session is not None and skipped is True:
-            scale = step.scale_now if isinstance(step.scale_now, float) else math.inf
+        if self._session is None:
+            return
+        scale = step.scale_now if isinstance(step.scale_now, float) else math.inf
+        if skipped is True:
             self._session.skipped(self._parameters(optimizer), scale)
+        elif math.isfinite(scale):
+            self._session.updated(scale)
 
     def step_ends(self, step: OpenStep) -> None:
         if self._session is not None:

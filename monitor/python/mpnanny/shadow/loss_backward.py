@@ -8,17 +8,21 @@ they run again under a shadow, forward and then backward, one node after the oth
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.autograd.function import BackwardCFunction
 
 from ..fp64.history import is_backed, is_float
 from ..fp64.places import Site
+from ..operators.modes import own_work
 from ..operators.places import Place, pass_through
 from .graph import (
+    INVERSES,
     NO_EDGE,
     SHAPES,
     arguments_of,
@@ -47,6 +51,21 @@ class _Kept:
     value: torch.Tensor | None  # of a leaf, or of the model's output
     site: Site | None = None
     known: torch.Tensor | None = None  # its result, as the node that used it has kept it
+    is_output: bool = False  # of the model
+    function: Any = None  # the node itself, where its derivative is the program's own
+
+
+class _Context:
+    """What the program's own derivative is called with: its node, whose tensors autograd has freed,
+    with those that were kept of it.
+    """
+
+    def __init__(self, kept: _Kept) -> None:
+        self._node = kept.function
+        self.saved_tensors = tuple(kept.saved.values())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._node, name)
 
 
 @dataclass(slots=True)
@@ -56,6 +75,7 @@ class _Run:
     kept: _Kept
     inputs: list[torch.Tensor | None]  # leaves of its own, by the number of the edge
     outputs: list[torch.Tensor]
+    is_known: bool = True  # the outputs are what they were
 
 
 @dataclass(slots=True)
@@ -91,7 +111,8 @@ class LossBackward:
             value = output if node is root else getattr(node, "variable", None)
             if value is not None and not is_backed(value):
                 return None
-            saved = {} if value is not None else saved_by(node)
+            is_own = isinstance(node, BackwardCFunction)
+            saved = {} if value is not None else _own_saved(node) if is_own else saved_by(node)
             if saved is None:
                 return None
             size += sum(
@@ -108,6 +129,8 @@ class LossBackward:
                 metadata[0].dtype if metadata else None,
                 [],
                 None if value is None else value.detach(),
+                is_output=node is root,
+                function=node if is_own else None,
             )
             self._walk.append(kept)
             if value is None:
@@ -123,6 +146,11 @@ class LossBackward:
         if self._loss is None:
             self.forget()
 
+    @property
+    def output(self) -> torch.Tensor | None:
+        """Of the model, where the graph ends."""
+        return next((each.value for each in self._nodes if each.is_output), None)
+
     def forget(self) -> None:
         self._nodes, self._walk, self._loss = [], [], None
 
@@ -131,10 +159,11 @@ class LossBackward:
         sites_of: Callable[[list[str]], list[Site | None]],
         at: Callable[[Place], None],
         reached: Callable[[torch.Tensor], None],
+        output_again: torch.Tensor | None,
     ) -> None:
         """Runs all of it again. `sites_of(names)`: where nodes of these names stand; `at` hears of
         each node's place before it runs, `reached` of what arrives at the model's output and at
-        leaves.
+        leaves. `output_again`: the model's output, where that has run again and gave the same.
         """
         loss = self._loss
         if loss is None or not all(map(is_backed, self._tensors())):
@@ -143,6 +172,8 @@ class LossBackward:
             self._walk, sites_of([each.name for each in self._walk]), strict=True
         ):
             kept.site = site
+            if kept.is_output and output_again is not None:
+                kept.value = output_again
         self._learn_results()
         runs: dict[int, _Run] = {}
         for kept in self._nodes:
@@ -160,9 +191,19 @@ class LossBackward:
 
     def _learn_results(self) -> None:
         for kept in self._nodes:
-            for before, result in kept_results(kept.inputs, kept.saved):
+            for before, result in kept_results(kept.operator, kept.inputs, kept.saved):
                 if tuple(result.shape) == before.shape:
                     before.known = result
+
+
+def _own_saved(node: Any) -> dict[str, Any] | None:
+    """What the program's own derivative has kept."""
+    try:
+        saved = node.saved_tensors
+    except RuntimeError:  # freed, or changed since
+        return None
+    backed = all(each is None or is_backed(each) for each in saved)
+    return {f"saved {at}": each for at, each in enumerate(saved)} if backed else None
 
 
 def _place(kept: _Kept) -> Place:
@@ -175,25 +216,55 @@ def _place(kept: _Kept) -> Place:
 def _run_again(kept: _Kept, runs: dict[int, _Run], at: Callable[[Place], None]) -> _Run | None:
     if kept.value is not None:
         return _Run(kept, [], [kept.value])
+    if kept.function is not None:
+        return _Run(kept, [], [] if kept.known is None else [kept.known])
     inputs: list[Any] = []
     leaves: list[torch.Tensor | None] = []
+    is_known = True
     for (before, number), name in zip(kept.inputs, _names(kept), strict=True):
         leaf = None
         if before is not None:
             run = runs.get(id(before))
             computed = run.outputs[number] if run and number < len(run.outputs) else None
-            leaf = _leaf(computed, kept.saved.get(name))
+            saved = _saved_input(kept, name, computed)
+            leaf = _leaf(computed, saved)
+            if leaf is None and number == 0 and not is_float(kept.saved.get("result")):
+                leaf = _in_its_place(before)
+                is_known = False
+            elif run is not None and not run.is_known and saved is None:
+                is_known = False
         leaves.append(leaf)
         inputs.append(NO_EDGE if before is None else leaf)
     at(_place(kept))
-    outputs = _call(kept, inputs)
-    return None if outputs is None else _Run(kept, leaves, outputs)
+    with contextlib.nullcontext() if is_known else own_work():  # what is made up shows nothing
+        outputs = _call(kept, inputs)
+    return None if outputs is None else _Run(kept, leaves, outputs, is_known)
+
+
+def _in_its_place(kept: _Kept) -> torch.Tensor | None:
+    """Any values: of what autograd has not kept no derivative depends."""
+    if kept.dtype is None or not kept.dtype.is_floating_point:
+        return None
+    return torch.ones(kept.shape, dtype=kept.dtype).requires_grad_()
 
 
 def _names(kept: _Kept) -> list[str]:
     """Of the arguments that edges belong to, as far as that can be said for all operators."""
     usual = ["self", "other"] if len(kept.inputs) < 3 else ["self"]
     return [*usual, *[""] * len(kept.inputs)][: len(kept.inputs)]
+
+
+def _saved_input(kept: _Kept, name: str, computed: Any) -> Any:
+    """An input as it was kept, or as the result shows it to have been."""
+    result = kept.saved.get("result")
+    if name != "self" or kept.operator not in INVERSES or not is_float(result):
+        return kept.saved.get(name)
+    detached = result.detach()
+    if computed is not None and computed.dtype is detached.dtype:
+        again = getattr(torch, kept.operator)(computed.detach())
+        if torch.equal(again.nan_to_num(), detached.nan_to_num()):
+            return None  # what was computed gives the same
+    return INVERSES[kept.operator](detached.double()).to(detached.dtype)
 
 
 def _leaf(computed: Any, saved: Any) -> torch.Tensor | None:
@@ -276,6 +347,10 @@ def _derive(
             continue
         pairs = [(output, gradient) for output, gradient in pairs if output.requires_grad]
         leaves = [each for each in run.inputs if each is not None]
+        if kept.function is not None:
+            at(_place(kept))
+            _derive_own(kept, gradients)
+            continue
         if not pairs or not leaves:
             continue
         at(_place(kept))
@@ -290,7 +365,29 @@ def _derive(
             new = next(news) if leaf is not None else None
             if before is None or new is None:
                 continue
-            key = (id(before), number)
-            if key in gradients:
-                new = run_again(torch.ops.aten.add.Tensor, [gradients[key], new])
-            gradients[key] = new
+            _add(gradients, (id(before), number), new)
+
+
+def _add(
+    gradients: dict[tuple[int, int], torch.Tensor], key: tuple[int, int], new: torch.Tensor
+) -> None:
+    if key in gradients:
+        new = run_again(torch.ops.aten.add.Tensor, [gradients[key], new])
+    gradients[key] = new
+
+
+def _derive_own(kept: _Kept, gradients: dict[tuple[int, int], torch.Tensor]) -> None:
+    """By a derivative that the program has written; of one that fails nothing is known."""
+    count = len(kept.function._input_metadata)
+    given = [gradients.get((id(kept), number)) for number in range(count)]
+    if all(each is None for each in given):
+        return
+    try:
+        with torch.no_grad():
+            made = kept.function._forward_cls.backward(_Context(kept), *given)
+    except Exception:
+        return
+    made = made if isinstance(made, tuple) else (made,)
+    for (before, number), new in zip(kept.inputs, made, strict=False):
+        if before is not None and isinstance(new, torch.Tensor):
+            _add(gradients, (id(before), number), new)

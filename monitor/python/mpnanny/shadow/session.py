@@ -240,6 +240,12 @@ class ShadowSession:
         """
         if self._step is not None:
             self._step.gradients(parameters, scale=scale)
+        elif self.watches_failures and self._failing.skipped(scale):
+            self._schedule.drift(self._count)
+
+    def updated(self, scale: float) -> None:
+        """A scaler has let the optimizer step."""
+        self._failing.updated(scale)
 
     def optimizer_ended(self, optimizer: Any, site: Site | None) -> None:
         """It has stepped; `site`: where that was called."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ..fp64.findings import EXCLUDED, Finding
+from ..fp64.findings import Finding
 from .schedule import Schedule
 
 # Steps in which gradients that overflow and are left out belong to the search for a loss scale,
@@ -32,7 +32,7 @@ class Severities:
                 after = self.onset is not None and self.onset < step
                 if after:  # it carries on what broke then, and does not explain it
                     each.detail["onset"] = self.onset
-                if each.precision != EXCLUDED:  # a state that an earlier failure has spoilt
+                if each.detail.get("carrier") == "state":  # an earlier failure has spoilt it
                     each.severity = "INFO" if self.broken or after else "WARNING"
             if each.severity == "WARNING" and each.is_discarded and count < SEARCH:
                 each.severity = "INFO"  # the search for a loss scale that the program keeps

@@ -100,6 +100,10 @@ class ShadowStep:
                 tape = self.mode.tape
                 tape.write(tape.judge.gradient_again, name, entry.memory)
 
+    def is_skipped_at(self, scale: float) -> None:
+        """What runs again is of a step that a loss scaler has skipped at this scale."""
+        self.mode.tape.write(self.mode.tape.judge.optimizer, scale, False)
+
     def gradients(
         self, parameters: Iterable[tuple[str, torch.Tensor]], scale: float | None = None
     ) -> None:
@@ -158,6 +162,14 @@ class ShadowStep:
             if share >= LEAST_SHARE:
                 self.mode.coverage.cancels(name, share)
 
+    def _keep_errors(self) -> None:
+        """Of what this step has computed and leaves behind."""
+        tape, is_leaf = self.mode.tape, self._changes.is_leaf
+        made = [each for each in self.mode.references.living() if each.node is not None]
+        self._changes.kept.remember(
+            (each.alive, tape.error(each)) for each in made if not is_leaf(each.alive.cdata)
+        )
+
     # --- the end ---
 
     def finish(self, states: Iterable[tuple[str, torch.Tensor]]) -> list[Finding]:
@@ -178,6 +190,7 @@ class ShadowStep:
                             tape.write(tape.judge.state, name, entry.memory, slot)
                 self._tell_cancelled()
                 self._changes.finish(tape)
+                tape.write(self._keep_errors)
         except Exception as error:
             self._trouble(error)
         found = tape.finish()

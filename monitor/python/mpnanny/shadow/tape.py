@@ -32,7 +32,7 @@ from ..fp64.comparison import (
 from ..fp64.dependencies import Dependencies, feeds
 from ..fp64.device_figures import Arrived, DeviceFigures
 from ..fp64.findings import Finding, findings_of
-from ..fp64.history import Layout
+from ..fp64.history import History, Layout
 from ..fp64.operators import INTEGERS_OF_FLOATS
 from ..fp64.places import Site
 from ..fp64.references import NONE, Entry, References
@@ -72,6 +72,7 @@ class Tape:
     def __init__(
         self,
         references: References,
+        history: History,
         names: Callable[[torch.Tensor], str],
         unwritten: Unwritten,
         lost: Any,
@@ -83,6 +84,7 @@ class Tape:
         self._step = step
         self.judge = _core.Judge(lost, step, first_loss, bool(self._folder))
         self.references = references
+        self.history = history
         self.names = names
         self.unwritten = unwritten
         self.cure_seconds = 0.0
@@ -336,6 +338,9 @@ class Tape:
             Layout(storage, tuple(held.shape), tuple(held.stride()), int(held.storage_offset()))
         )
         entry.node = call.node
+        entry.doubt = (entry.doubt and bool(call.written)) or any(
+            each.doubt for each in call.sources()
+        )
         if not held.numel():
             return
         written = bool(call.written)
