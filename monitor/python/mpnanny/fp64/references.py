@@ -21,7 +21,8 @@ from .operators import COMPLEX
 if TYPE_CHECKING:
     from .history import Node
 
-_REAL = {
+# The type of the elements of a complex one.
+REAL = {
     torch.complex32: torch.float16,
     torch.complex64: torch.float32,
     torch.complex128: torch.float64,
@@ -103,7 +104,7 @@ class References:
         """
         storage = tensor.untyped_storage()
         found = self._entries.get(storage._cdata)
-        if found is None or found.element != _REAL.get(tensor.dtype, tensor.dtype):
+        if found is None or found.element != REAL.get(tensor.dtype, tensor.dtype):
             return None
         return found
 
@@ -173,6 +174,16 @@ class References:
             found.new, found.kept = False, True
         return found
 
+    def take_up(self, tensor: torch.Tensor, base: torch.Tensor) -> Entry:
+        """`base` is the reference of all of the memory of `tensor`, since an earlier step."""
+        entry = self._add(tensor, tensor.untyped_storage(), base, new=False)
+        entry.kept = True
+        return entry
+
+    def number(self) -> int:
+        """For memory that only the tape knows."""
+        return next(self._numbers)
+
     def restart(self, tensor: torch.Tensor) -> None:
         """What is held is the reference from here on."""
         entry = self.entry(tensor)
@@ -202,7 +213,7 @@ class References:
             base = torch.empty(count, dtype=torch.float64, device=tensor.device)
         entry = Entry(
             StorageWeakRef(storage),
-            _REAL.get(tensor.dtype, tensor.dtype),
+            REAL.get(tensor.dtype, tensor.dtype),
             base,
             new and (old is None or old.new),
             memory=next(self._numbers),

@@ -24,6 +24,7 @@ from ..fp64.comparison import Change
 from ..fp64.elsewhere import Elsewhere
 from ..fp64.findings import CameIn
 from ..fp64.history import is_backed
+from ..fp64.lasting import LastingReferences
 from ..fp64.places import Site
 from ..fp64.references import Entry
 from ..fp64.unwritten import Unwritten
@@ -73,6 +74,7 @@ class Changes:
         self._elsewhere = Elsewhere()
         self._rounding = RandomRounding()
         self.unwritten = Unwritten()
+        self.lasting = LastingReferences()
         self._step = 0  # that is under way
 
     def name(self, tensor: torch.Tensor) -> str:
