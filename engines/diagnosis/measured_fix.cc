@@ -164,7 +164,8 @@ Sentence FixOfPrecision(const runs::ShadowFinding& finding) {
   const Sentence where = WhereToChange(finding);
   const std::string wide = WideFormat(finding);
   if (finding.kind == FindingKind::kLostChange) return FixOfLostChange(finding);
-  if (finding.kind == FindingKind::kIntegers && !runs::LooksUp(finding.op)) {
+  if (finding.kind == FindingKind::kIntegers && !runs::LooksUp(finding.op) &&
+      !runs::Chooses(finding.op)) {
     return {Form("Keep the numbers {0} in {1}, or in an integer type where all of them are whole.",
                  "把{0}的数保存为 {1}，若全部是整数也可用整数类型。"),
             {where, wide}};
@@ -372,11 +373,13 @@ Sentence MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechanism)
         "则另行累加或用 FP64 累加。");
   }
   if (IsTooLargeForFp32(finding)) {
-    return {Form("Find what made the values so large {0} or before it: a learning rate that is too "
-                 "high, weights or states that grow, a division by nearly 0, an exponential whose "
-                 "largest input is not subtracted first.",
-                 "找出{0}或更早是什么使数值变得如此之大：过高的学习率、不断增长的权重或状态、除以接近 0 的数、没有先减去最大输入的指数。"),
-            {WhereToChange(finding)}};
+    return {
+        Form("Find what made the values so large {0} or before it: a learning rate that is too "
+             "high, weights or states that grow, a division by nearly 0, an exponential whose "
+             "largest input is not subtracted first.",
+             "找出{0}或更早是什么使数值变得如此之大：过高的学习率、不断增长的权重或状态、除以接近 "
+             "0 的数、没有先减去最大输入的指数。"),
+        {WhereToChange(finding)}};
   }
   if (finding.proof == Proof::kProven) return FixOfPrecision(finding);
   if (finding.kind == FindingKind::kUndefined) return FixOfUndefined(finding);

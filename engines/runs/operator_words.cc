@@ -136,6 +136,12 @@ bool LooksUp(std::string_view op) {
   return name == "searchsorted" || name == "bucketize";
 }
 
+bool Chooses(std::string_view op) {
+  static constexpr std::string_view kThese[] = {"topk",     "sort", "argsort", "argmax", "argmin",
+                                                "kthvalue", "max",  "min",     "median"};
+  return std::find(std::begin(kThese), std::end(kThese), OperatorBaseName(op)) != std::end(kThese);
+}
+
 std::string OperatorWord(std::string_view op) { return OperatorNoun(op).English(); }
 
 Sentence OperatorNoun(std::string_view op) {

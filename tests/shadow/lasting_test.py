@@ -98,6 +98,51 @@ def test_the_same_table_in_more_bits_is_nothing(train, cast):
     assert train(model, loss, 8, shadow=LATE).severe == []
 
 
+def test_a_decay_that_is_one_counts_where_it_scales_a_state(train):
+    """The average never moves: that is little beside what it holds."""
+    model = nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    average = [torch.ones(8, 8)]
+    made = Once(lambda: torch.full((), 0.999).bfloat16())
+
+    def loss(_step: int) -> torch.Tensor:
+        with torch.no_grad():
+            decay = made()
+            average[0] = decay * average[0] + (1 - decay) * model.weight
+        return model(inputs()).square().mean()
+
+    first = train(model, loss, 9, optimizer=optimizer, shadow=LATE).first()
+    assert (first["severity"], first["precision"]) == ("WARNING", "proven")
+    assert "input" in first["reach"]
+    assert any("bfloat16()" in line for line in first["cure"]["lines"])
+
+
+def test_a_guard_that_is_zero_and_changes_nothing_is_nothing(train):
+    """1e-8 in FP16, added to what is never near it."""
+    model = nn.Linear(8, 8)
+    guard = Once(lambda: torch.tensor(1e-8, dtype=torch.float16))
+
+    def loss(_step: int) -> torch.Tensor:
+        return (model(inputs()).square() + 1 + guard()).log().mean()
+
+    assert train(model, loss, 6, shadow="every=1").severe == []
+
+
+def test_a_saturated_gate_is_no_constant(train):
+    model = nn.Linear(8, 8)
+    with torch.no_grad():
+        model.bias.fill_(9.0)
+
+    def loss(_step: int) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            keep = torch.sigmoid(model(inputs()))
+            with torch.no_grad():
+                left = (1 - keep) * torch.ones(8)
+        return keep.float().square().mean() + left.float().mean()
+
+    assert all("input" not in each["reach"] for each in train(model, loss).severe)
+
+
 def test_what_was_written_since_has_no_reference_any_more(train):
     """Neither through torch, which counts a version, nor through NumPy, which does not."""
     model = nn.Linear(1, 1)

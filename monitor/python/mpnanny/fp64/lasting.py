@@ -18,7 +18,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .call import Call
 from .comparison import Comparison, compare, on_host
 from .findings import Cure
-from .history import Held, is_backed, version_of
+from .history import LASTING, Held, is_backed, version_of
 from .operators import Operator
 from .places import Site
 from .references import Entry
@@ -78,7 +78,9 @@ class Lasting:
         operator = Operator(None)
         operator.name = self.origin.site.operator
         call = Call(operator, self._again, self.origin.site, number)
-        call.node.args = tuple(Held(each, version_of(each), None, -1) for each in (held, self.base))
+        call.node.args = tuple(
+            Held(each, version_of(each), None, LASTING) for each in (held, self.base)
+        )
         call.node.kwargs = {}
         call.rounding = self.rounding
         call.cured = self._cured

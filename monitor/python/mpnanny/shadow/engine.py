@@ -28,6 +28,7 @@ from ..fp64.operands import Operands
 from ..fp64.operators import COMPLEX, DECISIONS, PLAIN, SKIP, SOFTMAX, VIEW, operator_of
 from ..fp64.places import Places, Site, in_backward
 from ..fp64.references import NONE, Entry, References, is_whole, widened
+from ..fp64.selection import SELECTIONS
 from ..model.shards import is_sharded
 from ..operators.as_called import run_as_called
 from ..operators.modes import StepMode, is_own_work, others_on, without_modes
@@ -304,6 +305,7 @@ class ShadowMode(StepMode):
     def _after(self, call: Call, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
         if self.followed.is_too_large(result):
             return
+        self._decisions.whole_numbers(call.operator.schema_name, args, result)
         made = self._reference_result(call, args, kwargs, result)
         if made is _NONE:
             for written in call.written:
@@ -321,6 +323,8 @@ class ShadowMode(StepMode):
             if not is_float(held):
                 if held.dtype is torch.bool:
                     self._decisions.made(call, held, reference)
+                elif call.operator.schema_name in SELECTIONS:
+                    self._decisions.chose(call, index, held, reference)
                 else:
                     self.tape.integers(call, held, reference)
                 continue
