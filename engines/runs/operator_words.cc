@@ -137,8 +137,9 @@ bool LooksUp(std::string_view op) {
 }
 
 bool Chooses(std::string_view op) {
-  static constexpr std::string_view kThese[] = {"topk",     "sort", "argsort", "argmax", "argmin",
-                                                "kthvalue", "max",  "min",     "median"};
+  static constexpr std::string_view kThese[] = {
+      "topk", "sort",   "argsort", "argmax", "argmin", "kthvalue", "max", "min",
+      "gt",   "median", "ge",      "lt",     "le",     "eq",       "ne",  "isclose"};
   return std::find(std::begin(kThese), std::end(kThese), OperatorBaseName(op)) != std::end(kThese);
 }
 

@@ -71,6 +71,33 @@ def test_the_nearest_centres_of_far_points_are_others(train):
     assert any("argmin" in each["line"] and "index" in each["reach"] for each in severe)
 
 
+def test_a_threshold_among_ties_chooses_others(train):
+    model, rows = nn.Linear(4, 1), torch.randn(512, 4)
+
+    def loss(_step: int) -> torch.Tensor:
+        scores = close(512).bfloat16()
+        hard = scores >= scores.kthvalue(461).values
+        return torch.where(hard, model(rows).squeeze(1) - 1, 0.0).square().mean()
+
+    first = train(model, loss).first()
+    assert (first["kind"], first["severity"], first["precision"]) == (
+        "integers",
+        "WARNING",
+        "proven",
+    )
+    assert first["line"] == "hard = scores >= scores.kthvalue(461).values"
+
+
+def test_a_threshold_that_some_close_values_cross_is_nothing(train):
+    model, rows = nn.Linear(4, 1), torch.randn(512, 4)
+
+    def loss(_step: int) -> torch.Tensor:
+        scores = torch.rand(512).bfloat16() + torch.rand(512).bfloat16()
+        return torch.where(scores > 1.8, model(rows).squeeze(1) - 1, 0.0).square().mean()
+
+    assert train(model, loss).severe == []
+
+
 def test_choices_that_only_a_figure_is_made_of_are_nothing(train):
     model, rows = nn.Linear(4, 1), torch.randn(512, 4)
     right = []

@@ -122,8 +122,10 @@ class LastingReferences:
             return None
         if found.element is tensor.dtype and is_backed(tensor):
             same = version_of(tensor) in found.versions
-            # Writing through `.data` or NumPy counts no version.
-            if same and on_host(tensor):
+            # Writing through `.data` or NumPy counts no version, an inference tensor has none.
+            if not on_host(tensor):
+                same = same and not tensor.is_inference()
+            elif same:
                 same = compare(_whole(tensor, found.element), found.base) == found.figures
             if same:
                 return found

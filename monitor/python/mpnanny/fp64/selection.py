@@ -1,6 +1,6 @@
-"""Operators that say which of several numbers they choose (topk, sort, argmax), and how many of
-their choices are others than those of the reference. A small error may change many of them, where
-numbers lie close together.
+"""Operators that say which of several numbers they choose (topk, sort, argmax, comparisons), and
+how many of their choices are others than those of the reference. A small error may change many of
+them, where numbers lie close together.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ SELECTIONS = frozenset(
     f"aten::{name}"
     for name in "topk sort argsort argmax argmin max min kthvalue median nanmedian".split()
 )
+COMPARISONS = frozenset(f"aten::{name}" for name in "gt ge lt le eq ne isclose".split())
+CHOICES = SELECTIONS | COMPARISONS
 MOST_ELEMENTS = 1 << 22  # of what is chosen from
 
 
@@ -47,3 +49,11 @@ def share_of_others(call: Call, held: torch.Tensor, reference: torch.Tensor) -> 
     if call.operator.argument("largest", args, kwargs) is False:
         chosen, best = -chosen, -best
     return float((chosen < best.amin(dim, keepdim=True)).double().mean())
+
+
+def share_of_other_elements(held: torch.Tensor, reference: torch.Tensor) -> tuple[float, int]:
+    """Of the elements that one of two masks chooses: the share, and number, that the other one does
+    not.
+    """
+    others = int((held != reference).sum())
+    return (others / int((held | reference).sum()) if others else 0.0), others

@@ -18,7 +18,7 @@ from ..fp64.call import Call, tensors_of
 from ..fp64.dependencies import memory_of
 from ..fp64.history import is_float
 from ..fp64.places import Site
-from ..fp64.selection import share_of_others
+from ..fp64.selection import share_of_other_elements, share_of_others
 from .evidence import Evidence
 from .tape import Tape, element
 
@@ -32,7 +32,14 @@ _INDEXERS = frozenset(
     for name in (
         "index index_select gather embedding take _unsafe_index index_put index_put_ scatter"
         " scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ index_add index_add_"
-        " index_copy index_copy_ index_fill index_fill_"
+        " index_copy index_copy_ index_fill index_fill_ masked_select masked_scatter"
+    ).split()
+)
+_LOGIC = frozenset(
+    f"aten::{name}"
+    for name in (
+        "bitwise_and bitwise_or bitwise_not logical_and logical_or logical_not bitwise_and_"
+        " bitwise_or_ logical_and_ logical_or_"
     ).split()
 )
 _CHOOSERS = frozenset(("aten::where", "aten::masked_fill", "aten::masked_fill_"))
@@ -62,6 +69,8 @@ class Decisions:
         if not tape.waits:
             if tape.judge.mask(call.node.number, mask, share()):
                 self._remember(held, mask)
+            elif held.dtype is reference.dtype and held.dim():
+                self._chose(call, 0, held, reference, *share_of_other_elements(held, reference))
         else:  # whether it is another one is not known yet
             number = call.node.number
             tape.write(lambda: tape.judge.mask(number, mask, share()))
@@ -73,7 +82,19 @@ class Decisions:
         if tape.waits or not any(each.error > 0 for each in call.inputs):
             return
         share = share_of_others(call, held, reference)
-        if share < WRONG_SHARE or share * held.numel() < FEWEST_WRONG:
+        self._chose(call, index, held, reference, share, round(share * held.numel()))
+
+    def _chose(
+        self,
+        call: Call,
+        index: int,
+        held: torch.Tensor,
+        reference: torch.Tensor,
+        share: float,
+        others: int,
+    ) -> None:
+        tape = self._tape
+        if share < WRONG_SHARE or others < FEWEST_WRONG:
             return
         if len(self._others) >= MOST_CHOICES:
             del self._others[next(iter(self._others))]
@@ -94,7 +115,7 @@ class Decisions:
         """
         if not self._others:
             return
-        places = args[1:] if name in _INDEXERS else ()
+        places = args[1:] if name in _INDEXERS else args[:2] if name in _CHOOSERS else ()
         for each in tensors_of(places):
             if (known := self._others.get(memory_of(each))) is not None:
                 known[1]()
@@ -103,7 +124,7 @@ class Decisions:
             if known is None:
                 continue
             for made in tensors_of(result):
-                if not is_float(made) and made.dtype is not torch.bool:
+                if not is_float(made) and (made.dtype is not torch.bool or name in _LOGIC):
                     again = StorageWeakRef(made.untyped_storage())
                     self._others.setdefault(memory_of(made), (again, known[1]))
 

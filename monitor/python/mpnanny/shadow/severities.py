@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from ..fp64.findings import EXCLUDED, INTEGERS, PROVEN, Finding
-from ..fp64.selection import SELECTIONS
+from ..fp64.selection import CHOICES
 from .schedule import Schedule
 
 # Steps in which gradients that overflow and are left out belong to the search for a loss scale,
@@ -19,7 +19,7 @@ SEARCH = 16
 def _is_choice(finding: Finding) -> bool:
     """Other ones of several numbers were chosen."""
     name = finding.site.operator.split(".")[1] if "." in finding.site.operator else ""
-    return finding.kind == INTEGERS and f"aten::{name}" in SELECTIONS
+    return finding.kind == INTEGERS and f"aten::{name}" in CHOICES
 
 
 class Severities:
