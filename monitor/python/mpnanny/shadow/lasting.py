@@ -14,6 +14,7 @@ from ..fp64.lasting import MOST_BYTES, LastingReferences, Origin, flat, whole_of
 from ..fp64.references import NONE, Entry, References
 from .tape import Tape
 
+MOST_COMPARED = 4 * MOST_BYTES  # the smallest first
 _OF_TRAINING = frozenset(("backward", "optimizer", "state"))  # phases
 
 
@@ -23,7 +24,8 @@ def made_to_last(
     """As LastingReferences.keep() takes it: what is still there when the step is over, and is not
     what it should be.
     """
-    for entry in references.living():
+    room = MOST_COMPARED
+    for entry in sorted(references.living(), key=lambda each: each.base.numel()):
         if not _is_candidate(entry) or known.knows(entry):
             continue
         error, is_noise, rounding = tape.judge.known(entry.memory)
@@ -33,6 +35,9 @@ def made_to_last(
         held = whole_of(entry)
         if held is None or dependencies.is_of_leaves(held):
             continue
+        room -= _bytes(entry)
+        if room < 0:
+            return
         figures = compare(held, flat(entry.base)) if on_host(held) else tape.figures(entry.slot)
         if figures is None or not (figures.squared_error > 0 or figures.range):
             continue
@@ -47,4 +52,8 @@ def _is_candidate(entry: Entry) -> bool:
         return False
     if node.operator.written and node.site.phase != "data":  # running statistics, counters
         return False
-    return entry.base.numel() * entry.base.element_size() <= MOST_BYTES
+    return _bytes(entry) <= MOST_BYTES
+
+
+def _bytes(entry: Entry) -> int:
+    return entry.base.numel() * entry.base.element_size()
