@@ -59,6 +59,14 @@ std::optional<CameIn> Calls::CameInBefore(int number) const {
   return CameIn{record.place, TypesOf(made, found->row.type), record.error};
 }
 
+std::optional<CameIn> Calls::CameInTo(const Memory& memory, Element type) const {
+  if (memory.producer == kNone) return std::nullopt;
+  const CallRecord& made = (*this)[memory.producer];
+  std::optional<CameIn> before = CameInBefore(memory.producer);
+  if (before && before->error >= kCameIn * made.error) return before;
+  return CameIn{made.place, TypesOf(memory.producer, type), made.error};
+}
+
 std::vector<std::pair<std::string, std::string>> Calls::LinesBefore(int number) const {
   std::vector<std::pair<std::string, std::string>> lines;
   const std::string own = PlaceOfCall(number).Source();

@@ -64,6 +64,9 @@ class Calls {
   // Where the error that a call works on came in: the call before it that made most of it, out of
   // less.
   std::optional<CameIn> CameInBefore(int number) const;
+  // The same of what lies in memory, as elements of `type`: the call that wrote it last counts,
+  // too.
+  std::optional<CameIn> CameInTo(const Memory& memory, Element type) const;
   // The lines whose results led to the inputs of a call, as operator and line, the nearest first,
   // without its own.
   std::vector<std::pair<std::string, std::string>> LinesBefore(int number) const;

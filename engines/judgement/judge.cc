@@ -61,6 +61,17 @@ std::vector<int> Judge::Finish() {
   return Rate(findings_, calls_, consequences_.IsSettled());
 }
 
+std::optional<Judge::Source> Judge::SourceOf(int64_t memory, Element type) {
+  const Memory& known = calls_.MemoryOf(memory);
+  if (known.origin != kNone) {
+    const Finding& finding = findings_[known.origin];
+    return Source{{finding.place, finding.dtype, known.error}, finding.cure, true};
+  }
+  std::optional<CameIn> came_in = calls_.CameInTo(known, type);
+  if (!came_in) return std::nullopt;
+  return Source{std::move(*came_in), std::nullopt, false};
+}
+
 void Judge::Cures(int finding, Cure cure) {
   findings_[finding].cure = std::move(cure);
   findings_[finding].precision = Proof::kProven;

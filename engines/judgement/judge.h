@@ -64,6 +64,13 @@ class Judge {
   const Findings& findings() const { return findings_; }
   const Calls& calls() const { return calls_; }
   Memory MemoryOf(int64_t memory) { return calls_.MemoryOf(memory); }
+  // Where the error of what lies in memory came in, as elements of `type`, and what cures it.
+  struct Source {
+    CameIn came_in;
+    std::optional<Cure> cure;
+    bool is_finding = false;
+  };
+  std::optional<Source> SourceOf(int64_t memory, Element type);
   const Consequences& consequences() const { return consequences_; }
   const StepChanges& changes() const { return changes_; }
   const LayerProfiles& profiles() const { return profiles_; }

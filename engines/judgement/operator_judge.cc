@@ -437,9 +437,11 @@ void OperatorJudge::Take(const Indices& row, Evidence& evidence) {
       const int made = Add(FindingKind::kIntegers, result, row.share, 0, row.share);
       Finding& finding = findings_[made];
       if (finding.count == 1) {
-        finding.place = calls_[worst->before.producer].place;
+        const std::optional<CameIn> came_in = calls_.CameInBefore(row.call);
+        finding.place = came_in ? came_in->place : calls_[worst->before.producer].place;
         finding.number = worst->before.producer;
-        finding.dtype = calls_.TypesOf(worst->before.producer, worst->row.type);
+        finding.dtype =
+            came_in ? came_in->dtype : calls_.TypesOf(worst->before.producer, worst->row.type);
       }
       SearchCure(made, result);
       origin = made;

@@ -1,6 +1,8 @@
 #include "engines/judgement/rating.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <tuple>
 
 #include "engines/judgement/thresholds.h"
@@ -12,10 +14,20 @@ bool IsNotFinite(const Finding& finding) {
   return finding.kind == FindingKind::kRange || finding.kind == FindingKind::kUndefined;
 }
 
+// Whether it multiplies or sums over steps, so that a small error of one step is a factor at the
+// end: a schedule's products, a discount to the power of a distance.
+bool GoesOverSteps(const std::string& schema) {
+  static const std::set<std::string> kThese = {"aten::cumprod", "aten::cumsum", "aten::prod",
+                                               "aten::pow", "aten::logcumsumexp"};
+  return kThese.contains(schema);
+}
+
 // Made here, and yet not wrong: what is far off later has more than this one behind it. But a batch
-// that is far off has come all the way from here.
-bool IsNote(const Finding& finding) {
+// that is far off has come all the way from here, and so has a loss from what went over steps.
+bool IsNote(const Finding& finding, const Calls& calls) {
   if (finding.GetsTo(Reached::kInput)) return false;
+  if (finding.GetsTo(Reached::kLoss) && GoesOverSteps(calls.PlaceOf(finding.place).Schema()))
+    return false;
   const bool is_small = finding.error_out < kWrong;
   return is_small &&
          (finding.kind == FindingKind::kAmplified || finding.kind == FindingKind::kFlushed);
@@ -34,8 +46,8 @@ bool LooksSettled(const Finding& finding) {
   return finding.GetsTo(Reached::kDecision);
 }
 
-Severity SeverityOf(const Finding& finding) {
-  if (finding.GetsOnlyTo({Reached::kReplaced}) || IsNote(finding)) return Severity::kInfo;
+Severity SeverityOf(const Finding& finding, const Calls& calls) {
+  if (finding.GetsOnlyTo({Reached::kReplaced}) || IsNote(finding, calls)) return Severity::kInfo;
   if (IsNotFinite(finding) && !finding.discarded) return Severity::kError;
   return Severity::kWarning;
 }
@@ -74,7 +86,7 @@ std::vector<int> Rate(Findings& findings, const Calls& calls, bool is_settled) {
     const int number = static_cast<int>(at);
     Finding& finding = findings[number];
     finding.discarded = IsDiscarded(finding, calls);
-    finding.severity = SeverityOf(finding);
+    finding.severity = SeverityOf(finding, calls);
     Follow(finding, findings);
     if (finding.severity == Severity::kWarning && is_settled && !LooksSettled(finding))
       finding.severity = Severity::kInfo;

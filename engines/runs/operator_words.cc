@@ -140,6 +140,13 @@ bool LooksUp(std::string_view op) {
   return name == "searchsorted" || name == "bucketize";
 }
 
+bool Chooses(std::string_view op) {
+  static constexpr std::string_view kThese[] = {
+      "topk", "sort",   "argsort", "argmax", "argmin", "kthvalue", "max", "min",
+      "gt",   "median", "ge",      "lt",     "le",     "eq",       "ne",  "isclose"};
+  return std::find(std::begin(kThese), std::end(kThese), OperatorBaseName(op)) != std::end(kThese);
+}
+
 std::string OperatorWord(std::string_view op) { return OperatorNoun(op).English(); }
 
 Sentence OperatorNoun(std::string_view op) {

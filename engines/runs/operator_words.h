@@ -35,6 +35,8 @@ bool AddsUp(std::string_view op);
 
 // Whether it finds the places of numbers among others: searchsorted, bucketize.
 bool LooksUp(std::string_view op);
+// Whether it says which ones of several numbers: topk, sort, argmax, a comparison.
+bool Chooses(std::string_view op);
 
 // "subtraction" of "aten.sub.Tensor"; the name without its overload where no word is known.
 std::string OperatorWord(std::string_view op);

@@ -173,12 +173,15 @@ Sentence Range(const ShadowFinding& finding, const Sentence& subject) {
           {text, Number(*finding.magnitude, 4), FormatWord(finding), Number(Info(*format).max, 6)}};
 }
 
-// Of an operator that looks numbers up among others, as searchsorted does.
+// Of an operator that looks numbers up among others, as searchsorted does, or chooses some of them.
 Sentence WrongPlaces(const ShadowFinding& finding, const Sentence& subject) {
-  Sentence text(Form("{0} finds another place than the same computation in FP64 for {1}",
-                     "{0}为{1}找到的位置与同样的计算在 FP64 中找到的不同"),
-                {subject, ShareText(finding.share)});
-  if (finding.magnitude) {
+  const Form places("{0} finds another place than the same computation in FP64 for {1}",
+                    "{0}为{1}找到的位置与同样的计算在 FP64 中找到的不同");
+  const Form chosen("{0} chooses others than the same computation in FP64 for {1}",
+                    "{0}对{1}的选择与同样的计算在 FP64 中的选择不同");
+  const bool chooses = Chooses(finding.op);
+  Sentence text(chooses ? chosen : places, {subject, ShareText(finding.share)});
+  if (finding.magnitude && !chooses) {
     text = {Form("{0} (places go up to {1})", "{0}（位置最大 {1}）"),
             {text, Number(*finding.magnitude, 9)}};
   }
@@ -195,7 +198,7 @@ Sentence WrongPlaces(const ShadowFinding& finding, const Sentence& subject) {
 }
 
 Sentence Integers(const ShadowFinding& finding, const Sentence& subject) {
-  if (LooksUp(finding.op)) return WrongPlaces(finding, subject);
+  if (LooksUp(finding.op) || Chooses(finding.op)) return WrongPlaces(finding, subject);
   Sentence text(Form("{0} changes {1}", "{0}改变了{1}"),
                 {subject, ShareText(finding.share, Form("whole numbers", "整数"))});
   if (finding.magnitude) {

@@ -13,12 +13,6 @@ PyObject* Texts(const std::vector<std::string>& texts) {
   return ListOf(texts, [](const std::string& each) { return Text(each); });
 }
 
-PyObject* CureTuple(const std::optional<judgement::Cure>& cure) {
-  if (!cure) return NoneObject();
-  return Py_BuildValue("(NNNdd)", Texts(cure->lines), Texts(cure->operators), Text(cure->what),
-                       cure->error_before, cure->error_after);
-}
-
 PyObject* LostTuple(const std::optional<judgement::LostChange>& lost) {
   if (!lost) return NoneObject();
   return Py_BuildValue("(iiiddN)", lost->steps, lost->lost_in, lost->since, lost->half_ulp,
@@ -26,6 +20,12 @@ PyObject* LostTuple(const std::optional<judgement::LostChange>& lost) {
 }
 
 }  // namespace
+
+PyObject* CureTuple(const std::optional<judgement::Cure>& cure) {
+  if (!cure) return NoneObject();
+  return Py_BuildValue("(NNNdd)", Texts(cure->lines), Texts(cure->operators), Text(cure->what),
+                       cure->error_before, cure->error_after);
+}
 
 PyObject* FiguresTuple(const ReferenceError& found) {
   const auto count = [](int64_t value) { return static_cast<long long>(value); };

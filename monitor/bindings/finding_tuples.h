@@ -14,6 +14,9 @@ PyObject* FiguresTuple(const ReferenceError& found);
 // The fields of Finding, in their order (mpnanny.fp64.findings reads them).
 PyObject* FindingTuple(const judgement::Finding& finding);
 
+// (lines, operators, what, error before, error after) | None
+PyObject* CureTuple(const std::optional<judgement::Cure>& cure);
+
 // (place, dtype, error)
 PyObject* CameInTuple(const judgement::CameIn& came_in);
 

@@ -286,6 +286,16 @@ PyObject* KnownOf(PyObject* object, PyObject* memory) {
   return Py_BuildValue("(dNd)", known.error, PyBool_FromLong(known.noise), known.rounding);
 }
 
+PyObject* SourceOf(PyObject* object, PyObject* args) {
+  long long memory = kNone;
+  int type = 0;
+  if (!PyArg_ParseTuple(args, "Li", &memory, &type)) return nullptr;
+  const auto found = Of(object).SourceOf(memory, static_cast<Element>(type));
+  if (!found) Py_RETURN_NONE;
+  return Py_BuildValue("(NNN)", CameInTuple(found->came_in), CureTuple(found->cure),
+                       PyBool_FromLong(found->is_finding));
+}
+
 PyObject* WorstOf(PyObject* object, PyObject* call) {
   const long number = PyLong_AsLong(call);
   if (PyErr_Occurred() != nullptr) return nullptr;
@@ -388,6 +398,9 @@ PyMethodDef kJudgeMethods[] = {
      "the names of weights that several lines change"},
     {"lost", Method<&Lost>(), METH_NOARGS, "[(seen, name)] of what was lost; seen -1: together"},
     {"known", Method<&KnownOf>(), METH_O, "known(memory) -> (error, noise, rounding)"},
+    {"source", Method<&SourceOf>(), METH_VARARGS,
+     "source(memory, type) -> ((place, dtype, error), cure | None, whether it is a finding) of its"
+     " error | None"},
     {"worst", Method<&WorstOf>(), METH_O, "worst(call) -> the largest error of its results"},
     {"found", Method<&Found>(), METH_NOARGS, "(how many findings, the call of the newest)"},
     {"magnitudes", Method<&Magnitudes>(), METH_NOARGS, "[(place, largest of the references)]"},

@@ -31,6 +31,32 @@ TEST(Judge, MemoryMayComeInWithAnError) {
   EXPECT_EQ(step.judge.MemoryOf(1).producer, kNone);
 }
 
+TEST(Judge, TheSourceOfAnErrorIsItsFindingOrTheCallInWhichItCameIn) {
+  JudgedStep step;
+  step.Makes(step.Run(step.At("aten._to_copy.default", 5), {}), 1, Off(0.01));
+  step.Makes(step.Run(step.At("aten.mul.Tensor", 6), {step.Made(1)}), 2, Off(0.011));
+  const auto small = step.judge.SourceOf(2, Element::kFloat32);
+  ASSERT_TRUE(small);
+  EXPECT_EQ(step.judge.calls().PlaceOf(small->came_in.place).line, 5);
+  EXPECT_FALSE(small->is_finding || small->cure);
+
+  // More than half of its error is made by the call itself.
+  step.Makes(step.Run(step.At("aten.exp.default", 7), {step.Made(1)}), 3, Off(0.03));
+  EXPECT_EQ(
+      step.judge.calls().PlaceOf(step.judge.SourceOf(3, Element::kFloat32)->came_in.place).line, 7);
+
+  step.evidence.cure = Cure{{"train.py:8"}, {"aten.sub.Tensor"}, "float32", 0.9, 1e-8};
+  step.Makes(step.Run(step.At("aten.sub.Tensor", 8), {step.Made(2)}), 4, Off(0.9));
+  step.Makes(step.Run(step.At("aten.mul.Tensor", 9), {step.Made(4)}), 5, Off(0.9));
+  const auto large = step.judge.SourceOf(5, Element::kFloat32);
+  ASSERT_TRUE(large && large->cure);
+  EXPECT_EQ(step.judge.calls().PlaceOf(large->came_in.place).line, 8);
+  EXPECT_TRUE(large->is_finding);
+  EXPECT_EQ(large->cure->lines.front(), "train.py:8");
+
+  EXPECT_FALSE(step.judge.SourceOf(99, Element::kFloat32));
+}
+
 TEST(Judge, WhatRoundsWeightsBetweenStepsIsRememberedForTheRun) {
   struct {
     const char* state;

@@ -246,5 +246,18 @@ TEST(OperatorJudgeIntegers, LabelsThatLieAmongFractionsAreBlamedOnWhatRoundedThe
   EXPECT_EQ(step.size(), 0u);
 }
 
+TEST(OperatorJudgeIntegers, WhatOnlyCopiesThemOnIsNotToBlame) {
+  JudgedStep step;
+  step.Makes(step.Run(step.At("aten._to_copy.default", 5), {step.Of(9, Off(0), Element::kFloat32)}),
+             1, Off(0.01));
+  step.Makes(step.Run(step.At("aten.stack.default", 6), {step.Made(1)}), 2, Off(0.01));
+  step.evidence.index_slot = step.Slot(Whole(500));
+  const int call = step.Run(step.At("aten._to_copy.default", 12), {step.Of(2, Whole(5))});
+  step.judge.Take(Places(call, 0.5), step.evidence);
+  ASSERT_EQ(step.size(), 1u);
+  EXPECT_EQ(step.judge.calls().PlaceOf(step[0].place).line, 5);
+  EXPECT_EQ(step[0].dtype, "float32 → float16");
+}
+
 }  // namespace
 }  // namespace mpnanny::judgement

@@ -16,9 +16,9 @@ namespace {
 class Rated {
  public:
   int Add(FindingKind kind, double error_out, std::initializer_list<Reached> reach,
-          Phase phase = Phase::kForward) {
+          Phase phase = Phase::kForward, const std::string& op = "aten.mul.Tensor") {
     Place place;
-    place.op = "aten.mul.Tensor";
+    place.op = op;
     place.file = "train.py";
     place.line = next_;
     place.phase = phase;
@@ -42,6 +42,26 @@ class Rated {
  private:
   int next_ = 0;
 };
+
+TEST(Rating, ASmallErrorOfWhatGoesOverStepsCountsWhereItReachesTheLoss) {
+  using R = Reached;
+  struct {
+    const char* op;
+    std::initializer_list<R> reach;
+    Severity severity;
+  } const rows[] = {
+      {"aten.cumprod.default", {R::kLoss}, Severity::kWarning},
+      {"aten.pow.Tensor_Tensor", {R::kLoss}, Severity::kWarning},
+      {"aten.cumprod.default", {R::kGradient}, Severity::kInfo},
+      {"aten.mul.Tensor", {R::kLoss}, Severity::kInfo},
+  };
+  for (const auto& row : rows) {
+    Rated rated;
+    const int number = rated.Add(FindingKind::kAmplified, 0.1, row.reach, Phase::kForward, row.op);
+    rated.Rate();
+    EXPECT_EQ(rated[number].severity, row.severity) << row.op;
+  }
+}
 
 TEST(Rating, SeveritiesFollowFromTheKindAndWhatItReaches) {
   using K = FindingKind;

@@ -133,6 +133,23 @@ TEST(ShadowTextTest, EveryKindHasItsWords) {
       << Told(f, "");
 }
 
+TEST(ShadowTextTest, WhatASelectionChooses) {
+  ShadowFinding f = Cancellation();
+  f.kind = FindingKind::kIntegers;
+  f.op = "aten.topk.default";
+  f.dtype = "bfloat16 → int64";
+  f.share = 0.4;
+  f.magnitude = 4095;
+  f.reach.clear();
+  f.cure.reset();
+  f.proof = {};
+  f.phase = Phase::kData;
+  EXPECT_NE(Told(f, "").find("chooses others than the same computation in FP64 for 40 % of the "
+                             "elements."),
+            std::string::npos)
+      << Told(f, "");
+}
+
 TEST(ShadowTextTest, PlacesThatASearchFinds) {
   ShadowFinding f = Cancellation();
   f.kind = FindingKind::kIntegers;

@@ -190,7 +190,8 @@ Sentence FixOfPrecision(const runs::ShadowFinding& finding) {
   const Sentence where = WhereToChange(finding);
   const std::string wide = WideFormat(finding);
   if (finding.kind == FindingKind::kLostChange) return FixOfLostChange(finding);
-  if (finding.kind == FindingKind::kIntegers && !runs::LooksUp(finding.op)) {
+  if (finding.kind == FindingKind::kIntegers && !runs::LooksUp(finding.op) &&
+      !runs::Chooses(finding.op)) {
     return {Form("Keep the numbers {0} in {1}, or in an integer type where all of them are whole.",
                  "把{0}的数保存为 {1}，若全部是整数也可用整数类型。"),
             {where, wide}};

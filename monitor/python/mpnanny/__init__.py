@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .monitor.nanny import MixedPrecisionNanny, Step, watch_model
     from .precision import choose_precision
     from .report.course import Summary
+    from .shadow.prelude import follow_from_here
 
 __all__ = [
     "Alert",
@@ -32,6 +33,7 @@ __all__ = [
     "auto_diff",
     "check_loss_scale",
     "choose_precision",
+    "follow_from_here",
     "plot",
     "watch_model",
     "watch_training",
@@ -48,6 +50,7 @@ _MODULES = {
     "monitor.nanny": ("MixedPrecisionNanny", "Step", "watch_model"),
     "precision": ("choose_precision",),
     "report.course": ("Summary",),
+    "shadow.prelude": ("follow_from_here",),
 }
 
 

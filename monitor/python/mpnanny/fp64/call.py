@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from .findings import Cure
 from .history import Node, is_float
 from .operators import Operator
 from .places import Site
@@ -71,6 +72,7 @@ class Call:
     """One operator between its start and its end."""
 
     __slots__ = (
+        "cured",
         "function",
         "memories",
         "node",
@@ -103,6 +105,8 @@ class Call:
         # Part of the held error below which the reference may be its own rounding, where that is
         # of products in FP32.
         self.rounding = 0.0
+        # Of an operator of an earlier step: what cures its error of a size, or why nothing does.
+        self.cured: Callable[[float], Cure | str] | None = None
         self.position: int | None = None  # in the lists of the call, of the result in question
 
     @property

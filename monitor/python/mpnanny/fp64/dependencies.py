@@ -20,12 +20,18 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from ..model.functional import plain
 from .call import Call, tensors_of
 from .comparison import Comparison, on_host
-from .history import is_float
+from .history import LASTING, Node, is_float
 from .operators import SKIP, VIEW, Operator
 from .places import Site
 from .references import NONE, widened
 
 MOST_CUTS = 10_000
+
+MOST_NODES = 32  # that are looked through for where a number comes from
+# By a wrong number of these every value is wrong by as much; what others of them change is seen in
+# their result.
+_SCALE = frozenset(("mul", "div", "lerp", "pow"))
+_ADD = frozenset(("add", "sub", "rsub", "clamp", "clamp_min", "clamp_max", "maximum", "minimum"))
 
 
 @dataclass(slots=True)
@@ -360,8 +366,29 @@ def feeds(call: Call, dependencies: Dependencies) -> Iterator[int]:
     from, whatever the loss is. `call` is about to run: which of its operands are such data. Data is
     what no parameter has had a part in: the output of a teacher, or of the model itself, is none.
     """
-    if not torch.is_grad_enabled() or not any(each.held.requires_grad for each in call.inputs):
-        return
+    learns = torch.is_grad_enabled() and any(each.held.requires_grad for each in call.inputs)
+    name = call.operator.schema_name.removeprefix("aten::").removeprefix("_foreach_").rstrip("_")
     for at, each in enumerate(call.operands):
-        if each.read and not each.held.requires_grad and not dependencies.is_of_leaves(each.held):
+        if not each.read or (each.held.numel() == 1 and name in _ADD):
+            continue  # what a number that is added changes shows in the result
+        if learns:
+            if not each.held.requires_grad and not dependencies.is_of_leaves(each.held):
+                yield at
+        elif name in _SCALE and is_constant(each.node):
             yield at
+
+
+def is_constant(node: Node | None) -> bool:
+    """Whether what `node` made comes of numbers alone that the program has written down or had
+    computed before: a decay, a weight, a table of them.
+    """
+    above, seen = [node], 0
+    while above:
+        made = above.pop()
+        seen += 1
+        if made is None or made.args is None or seen > MOST_NODES:
+            return False
+        if made.site.phase == "backward":
+            return False
+        above += [held.producer for held in made.inputs() if held.memory != LASTING]
+    return True

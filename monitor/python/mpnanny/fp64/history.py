@@ -19,6 +19,7 @@ from .operators import FLOATS, Operator
 from .places import Site
 
 MOST_NODES = 2048
+LASTING = -1  # Held.memory of what an earlier step has made
 MOST_BYTES = 256 << 20
 
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from .history import Node
     from .uncertainty import Uncertainty
 
-_REAL = {
+# The type of the elements of a complex one.
+REAL = {
     torch.complex32: torch.float16,
     torch.complex64: torch.float32,
     torch.complex128: torch.float64,
@@ -107,7 +108,7 @@ class References:
         """
         storage = tensor.untyped_storage()
         found = self._entries.get(storage._cdata)
-        if found is None or found.element != _REAL.get(tensor.dtype, tensor.dtype):
+        if found is None or found.element != REAL.get(tensor.dtype, tensor.dtype):
             return None
         return found
 
@@ -181,6 +182,16 @@ class References:
             found.new, found.kept = False, True
         return found
 
+    def take_up(self, tensor: torch.Tensor, base: torch.Tensor) -> Entry:
+        """`base` is the reference of all of the memory of `tensor`, since an earlier step."""
+        entry = self._add(tensor, tensor.untyped_storage(), base, new=False)
+        entry.kept = True
+        return entry
+
+    def number(self) -> int:
+        """For memory that only the tape knows."""
+        return next(self._numbers)
+
     def restart(self, tensor: torch.Tensor) -> None:
         """What is held is the reference from here on."""
         entry = self.entry(tensor)
@@ -213,7 +224,7 @@ class References:
             base = torch.empty(count, dtype=torch.float64, device=tensor.device)
         entry = Entry(
             StorageWeakRef(storage),
-            _REAL.get(tensor.dtype, tensor.dtype),
+            REAL.get(tensor.dtype, tensor.dtype),
             base,
             new and (old is None or old.new),
             memory=next(self._numbers),

@@ -22,6 +22,8 @@ _pop: Any = getattr(torch._C, "_pop_torch_dispatch_stack", None)
 _length: Any = getattr(torch._C, "_len_torch_dispatch_stack", None)
 _at: Any = getattr(torch._C, "_get_dispatch_stack_at", None)
 
+# Context in which no mode of this thread sees what runs.
+without_modes: Any = _python_dispatch._disable_current_modes
 
 OTHERS_ON = "a dispatch mode of the program is on"
 

@@ -24,6 +24,7 @@ from ..fp64.comparison import Change
 from ..fp64.elsewhere import Elsewhere
 from ..fp64.findings import CameIn
 from ..fp64.history import is_backed
+from ..fp64.lasting import LastingReferences
 from ..fp64.places import Site
 from ..fp64.references import Entry
 from ..fp64.uncertainty import Kept
@@ -75,6 +76,7 @@ class Changes:
         self._rounding = RandomRounding()
         self.unwritten = Unwritten()
         self.kept = Kept()
+        self.lasting = LastingReferences()
         self._step = 0  # that is under way
 
     def name(self, tensor: torch.Tensor) -> str:

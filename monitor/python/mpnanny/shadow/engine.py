@@ -8,6 +8,7 @@ of the backward pass).
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections import Counter
@@ -19,17 +20,21 @@ import torch
 
 from ..fp64 import products
 from ..fp64.call import Call, Written, counted_writes, floats, shared_memory, tensors_of
+from ..fp64.constants import written_down
 from ..fp64.dependencies import Dependencies
 from ..fp64.history import History, is_float
+from ..fp64.lasting import Lasting, Origin
 from ..fp64.operands import Operands
 from ..fp64.operators import COMPLEX, DECISIONS, PLAIN, SKIP, SOFTMAX, VIEW, operator_of
 from ..fp64.places import Places, Site, in_backward
-from ..fp64.references import NONE, Entry, References, widened
+from ..fp64.references import NONE, Entry, References, is_whole, widened
+from ..fp64.selection import SELECTIONS
 from ..fp64.uncertainty import Uncertainty
 from ..model.shards import is_sharded
 from ..operators.as_called import run_as_called
-from ..operators.modes import StepMode, is_own_work, others_on
+from ..operators.modes import StepMode, is_own_work, others_on, without_modes
 from ..operators.places import pass_through
+from . import lasting
 from .changes import Changes
 from .coverage import Coverage
 from .decisions import Decisions
@@ -88,6 +93,7 @@ class ShadowMode(StepMode):
         self._operands = Operands(
             self.references, changes.unwritten, self._fresh, self.tape.compare
         )
+        self._lasting = changes.lasting
         self._trouble = trouble
         self._most_bytes = most_bytes
         self._most_seconds = math.inf
@@ -167,11 +173,24 @@ class ShadowMode(StepMode):
 
     def end(self) -> None:
         """From now on it only passes on."""
-        self.looking = False
+        if self.looking:
+            self.looking = False
+            try:
+                with without_modes():
+                    self.keep()
+            except Exception as error:
+                self._trouble(error)
         self.references.clear()
         self.history.clear()
 
+    def keep(self) -> None:
+        """What was made for later steps keeps its reference."""
+        found = lasting.made_to_last(self.references, self.tape, self.dependencies, self._lasting)
+        with contextlib.suppress(NotImplementedError):  # inside a transform of torch.func
+            self._lasting.keep(found)
+
     def _stop(self, error: Exception) -> None:
+        self.looking = False
         self.end()
         self._trouble(error)
 
@@ -188,7 +207,11 @@ class ShadowMode(StepMode):
                 self._receive(args[:1])
             return None
         self._site = site = self.places.find(operator.name, keep=True)
-        if site is None or operator.kind is VIEW:
+        if site is None:
+            return None
+        if operator.kind is VIEW:
+            if operator.schema_name == "aten::lift_fresh" and self.followed.history:
+                self._written_down(args[0], site)
             return None
         if operator.name == "aten._local_scalar_dense":
             self._scalar(args[0])
@@ -198,6 +221,8 @@ class ShadowMode(StepMode):
             if self.lane is not None:
                 self.lane.lost((args, kwargs))
             return None
+        if self._lasting and self.followed.history:
+            self._take_up((args, kwargs))
         self._number += 1
         self.operators += 1
         if not self.references.stay_below(self._most_bytes):
@@ -218,6 +243,30 @@ class ShadowMode(StepMode):
         if self.lane is not None:
             self.lane.before(call, args, kwargs)
         return call
+
+    def _written_down(self, tensor: torch.Tensor, site: Site) -> None:
+        """A constant, which torch has made without an operator."""
+        value = written_down(tensor) if is_float(tensor) and is_whole(tensor) else None
+        if value is not None:
+            origin = Origin(site, str(tensor.dtype).removeprefix("torch."), None, False)
+            entry = self._known(tensor, Lasting.made(tensor, value, origin))
+            entry.new, entry.kept = True, False
+
+    def _take_up(self, values: Any) -> None:
+        """References that were made in earlier steps, of what is read here for the first time."""
+        for tensor in floats(values):
+            if self.references.entry(tensor) is None:
+                known = self._lasting.of(tensor)
+                if known is not None:
+                    self._known(tensor, known)
+
+    def _known(self, tensor: torch.Tensor, known: Lasting) -> Entry:
+        self._number += 1
+        call, held = known.call(tensor, self._number)
+        entry = self.references.take_up(tensor, known.base)
+        self.tape.taken_up(call, held, entry, known.origin.narrow or known.element)
+        self.history.add(call.node)
+        return entry
 
     def _slot_of(self, call: Call | None, tensor: torch.Tensor) -> int:
         """Where the comparison of a tensor is that `call` has read or made."""
@@ -265,6 +314,7 @@ class ShadowMode(StepMode):
         if self.followed.is_too_large(result):
             self.uncertainty.loses(floats(result))
             return
+        self._decisions.whole_numbers(call.operator.schema_name, args, result)
         made = self._reference_result(call, args, kwargs, result)
         if made is _NONE:
             for written in call.written:
@@ -284,6 +334,8 @@ class ShadowMode(StepMode):
             if not is_float(held):
                 if held.dtype is torch.bool:
                     self._decisions.made(call, held, reference)
+                elif call.operator.schema_name in SELECTIONS:
+                    self._decisions.chose(call, index, held, reference)
                 else:
                     self.tape.integers(call, held, reference)
                 continue

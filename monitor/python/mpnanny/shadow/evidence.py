@@ -17,6 +17,7 @@ from ..fp64.call import Call, Result
 from ..fp64.comparison import on_host
 from ..fp64.cure import Suspect, find_cure
 from ..fp64.entering import decides
+from ..fp64.findings import Cure
 from ..fp64.history import History, is_backed, is_float, version_of
 from ..fp64.noise import depends_on_noise, is_noise_of_elements
 from ..fp64.operators import holds_nonfinite_number
@@ -108,6 +109,8 @@ class Evidence(Result):
     def find_cure(
         self, kind: str, before: float, narrow: bool
     ) -> tuple[list[str], list[str], str, float, float | None] | str:
+        if self.call.cured is not None:
+            return _words(self.call.cured(before))
         tape = self._tape
         reference = self.reference
         if not is_float(reference):
@@ -121,12 +124,21 @@ class Evidence(Result):
         except Exception as error:
             found = f"not tried: {type(error).__name__}"
         tape.cure_seconds += time.thread_time() - began
-        if isinstance(found, str):
-            if not on_host(self.held):  # an operand may have been overwritten meanwhile
-                self.suspects.setdefault(self.call.site.key, True)
-            return found
-        after = math.nan if found.error_after is None else found.error_after
-        return found.lines, found.operators, found.what, found.error_before, after
+        if isinstance(found, str) and not on_host(self.held):
+            self.suspects.setdefault(
+                self.call.site.key, True
+            )  # an operand may have been overwritten
+        return _words(found)
+
+
+def _words(
+    found: Cure | str,
+) -> tuple[list[str], list[str], str, float, float | None] | str:
+    """As the judge reads it."""
+    if isinstance(found, str):
+        return found
+    after = math.nan if found.error_after is None else found.error_after
+    return found.lines, found.operators, found.what, found.error_before, after
 
 
 class Waiting:

@@ -1,9 +1,9 @@
 """What a program computes before its first training step: tables, schedules, data.
 
-Under `mpnanny run` a shadow begins when torch has been imported (_launch/sitecustomize.py). The
-run's first shadow step goes on with it, so that an error in a table is followed to the loss. It
-ends by itself where it would cost too much, or where torch.compile or a dispatch mode of the
-program begins. One in a process.
+Under `mpnanny run` a shadow begins when torch has been imported (_launch/sitecustomize.py), else
+where the program asks for it (`mpnanny.follow_from_here()`). The run's first shadow step goes on
+with it, so that an error in a table is followed to the loss. It ends by itself where it would cost
+too much, or where torch.compile or a dispatch mode of the program begins. One in a process.
 """
 
 from __future__ import annotations
@@ -98,13 +98,22 @@ _current: Prelude | None = None
 
 
 def begin() -> None:
-    """torch has been imported; the program's next operators are the first ones."""
+    """The program's next operators are the first ones that are followed."""
     global _current
     if _current is None and torch.utils.data.get_worker_info() is None:
         prelude = Prelude()
         if prelude.begin():
             _current = prelude
             os.register_at_fork(after_in_child=end)
+
+
+def follow_from_here() -> None:
+    """What the program computes from this line on is followed until a nanny takes over, as under
+    `mpnanny run`: call it before the data and the tables are made. It ends by itself after 2
+    seconds of its own time. Bits stay the same.
+    """
+    if "MPNANNY_RUN" not in os.environ:  # else it began with torch
+        begin()
 
 
 def operators() -> int:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch.utils import _python_dispatch
 
 from ..fp64.call import floats
 from ..fp64.findings import Finding
@@ -17,12 +16,10 @@ from ..fp64.noise import LEAST_SHARE, Single, cancelled_of, cancelled_shares
 from ..fp64.places import Places, Site
 from ..fp64.references import NONE
 from ..model.shards import local_part
-from ..operators.modes import own_work
+from ..operators.modes import own_work, without_modes
 from .changes import Changes
 from .engine import ShadowMode
 from .stopwatch import Stopwatch
-
-_without_modes: Any = _python_dispatch._disable_current_modes
 
 
 class ShadowStep:
@@ -177,10 +174,12 @@ class ShadowStep:
         counts, the worst first.
         """
         mode, tape = self.mode, self.mode.tape
-        mode.looking = False
+        looked, mode.looking = mode.looking, False
         try:
-            with _without_modes():  # the program may make fake tensors at this moment
+            with without_modes():  # the program may make fake tensors at this moment
                 tape.settle()
+                if looked:
+                    mode.keep()
                 mode.history.clear()  # what only it kept alive goes
                 for name, tensor in states:
                     for each in floats(tensor):

@@ -31,8 +31,9 @@ from ..fp64.comparison import (
 )
 from ..fp64.dependencies import Dependencies, feeds
 from ..fp64.device_figures import Arrived, DeviceFigures
-from ..fp64.findings import Finding, findings_of
+from ..fp64.findings import Cure, Finding, findings_of
 from ..fp64.history import History, Layout
+from ..fp64.lasting import Origin
 from ..fp64.operators import INTEGERS_OF_FLOATS
 from ..fp64.places import Site
 from ..fp64.references import NONE, Entry, References
@@ -374,6 +375,26 @@ class Tape:
         if self.waits and self.suspects.get(call.site.key):
             self.suspects[call.site.key] = False
             self.settle()
+
+    def taken_up(self, call: Call, held: torch.Tensor, entry: Entry, made_of: torch.dtype) -> None:
+        """`call`, an operator of an earlier step, has made all of the memory of `entry`, which is
+        read in this one. `made_of`: the narrowest type in which it did.
+        """
+        base = entry.base
+        call.operands = [Input.of(base, base, base, entry, NONE, None)]
+        source = (self.references.number(), element(made_of), 0, NONE, NONE, True)
+        self.write(self.judge.call, call.node.number, self.place(call.site), True, [source])
+        self.result(call, 0, held, base, entry)
+
+    def origin(self, entry: Entry, dtype: torch.dtype) -> Origin | None:
+        """Where the error of what lies there came in."""
+        self.settle()
+        found = self.judge.source(entry.memory, element(dtype))
+        if found is None:
+            return None
+        (place, words, _), cure, is_finding = found
+        made = None if cure is None else Cure(*cure)
+        return Origin(self._sites[place], words, made, is_finding)
 
     def integers(self, call: Call, held: torch.Tensor, reference: torch.Tensor) -> None:
         """Numbers became indices or counts: are they those that the reference makes?"""
