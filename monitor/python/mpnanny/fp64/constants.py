@@ -46,9 +46,9 @@ def _call_at(frame: FrameType) -> ast.expr | None:
     if positions is None:
         return None
     at = next(itertools.islice(positions(), frame.f_lasti // 2, None), (None,) * 4)
-    if None in at:
-        return None
     first, last, begin, end = at
+    if first is None or None in at:
+        return None
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)[first - 1 : last]
     text = [line.encode() for line in lines] or [b""]
     text[-1] = text[-1][:end]

@@ -42,7 +42,7 @@ def share_of_others(call: Call, held: torch.Tensor, reference: torch.Tensor) -> 
         count = values.shape[dim]
         away = reference.argsort(dim).gather(dim, held).movedim(dim, -1)
         away = (away - torch.arange(count, device=away.device)).abs().double().mean()
-        return min(1.0, 3 * float(away) / count)
+        return min(1.0, float(3 * away / count))
     chosen, best = values.gather(dim, held), values.gather(dim, reference)
     if name != "aten::topk":
         return float((chosen != best).double().mean())

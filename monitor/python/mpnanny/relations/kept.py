@@ -71,7 +71,7 @@ class KeptGradients(StepListener):
         names = {id(each): name for name, each in self._model.module.named_parameters()}
         weights = list(self._model.module.parameters())
         if optimizer is not None:
-            weights = parameters_of(optimizer)
+            weights = list(parameters_of(optimizer))
         found = []
         for each in weights:
             gradient = each.grad

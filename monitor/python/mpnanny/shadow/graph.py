@@ -208,8 +208,8 @@ class _Replay:
             self._whole.add(node)
         else:
             saved = saved_by(node)
-            results = kept_results(operator_of(node), node.next_functions, saved or {})
-            for before, result in results:
+            kept = kept_results(operator_of(node), node.next_functions, saved or {})
+            for before, result in kept:
                 self._known[before] = result
             inputs = []
             for each, number in node.next_functions:
@@ -357,8 +357,9 @@ def kept_results(
         saved = saved | {"self": INVERSES[operator](result.double()).to(result.dtype)}
     for (before, number), name in zip(edges, ("self", "other"), strict=False):
         value = saved.get(name)
-        if before is not None and number == 0 and is_float(value):
-            yield before, value
+        if before is not None and number == 0 and isinstance(value, torch.Tensor):
+            if is_float(value):
+                yield before, value
 
 
 ADDS = frozenset(("add", "sub", "rsub"))
