@@ -63,7 +63,7 @@ TEST(Grid, OneElementBesideItDecides) {
   }
   odd.insert(odd.end(), {0.0, -0.0, 65504, 65520, 65536, 0x1.fep127, 0x1.fffffep127, 0x1p-149});
   ForEachSimdLevel([&](const std::string& level) {
-    for (const size_t at : {size_t{0}, size_t{37}, size_t{64}, size_t{66}}) {
+    for (const size_t at : {size_t{37}, size_t{66}}) {
       for (const double x : odd) {
         std::vector<double> wide(67, 1.0);
         wide[at] = x;
