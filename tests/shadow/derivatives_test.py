@@ -154,6 +154,35 @@ def test_an_input_that_was_rounded_to_the_pole_is_precision(trained):
         assert held == 1 and 0.99 < reference < 1
 
 
+class Distances(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(8))
+        self.register_buffer("points", torch.randn(5, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (self.scale * (x[:, None, :] - self.points)).square().sum(-1).sqrt()  # pole
+
+
+def test_a_row_that_equals_a_buffer_fails_in_any_precision_also_in_a_step_without_shadow(
+    db, database
+):
+    torch.manual_seed(0)
+    model = nn.Sequential(Distances(), nn.Linear(5, 5))
+    descent = torch.optim.SGD(model.parameters(), lr=1e-3)
+    with MixedPrecisionNanny(model, db=db, shadow="steps=0-1", quiet=True):
+        for step in range(4):
+            x = torch.randn(16, 8)
+            if step == 3:
+                x[2] = model[0].points[1]
+            descent.zero_grad()
+            model(x).square().mean().backward()
+            descent.step()
+    first = Finds(database()).first()
+    assert "# pole" in first["line"] and first["step"] == 3
+    assert (first["kind"], first["precision"]) == ("undefined", "excluded")
+
+
 def test_healthy_twins_give_nothing(trained):
     def guarded(model, x, bad):
         z = model(x).relu()

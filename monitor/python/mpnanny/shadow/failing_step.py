@@ -205,6 +205,9 @@ class FailingStep:
         """Whether it could."""
         try:
             with untouched(module) as own_memory_only:
+                uncertainty = shadow.mode.uncertainty
+                if uncertainty.batch is not None:
+                    uncertainty.batch = uncertainty.batch | own_memory_only.copied
                 try:
                     if not (self._push(shadow.mode) and self._push(own_memory_only)):
                         return False

@@ -72,6 +72,7 @@ class OwnMemoryOnly(StepMode):
     def __init__(self, copies: Iterable[torch.Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._ours = {memory for each in copies for memory in _memories(each)}
+        self.copied = frozenset(self._ours)  # of buffers and of what attributes hold
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
