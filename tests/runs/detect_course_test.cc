@@ -279,6 +279,11 @@ TEST(OptimizerRestart, WithoutStateInTheMiddleAndALossThatJumps) {
   facts.loop.optimizers = {{0, "Adam", 0.1, 1e-8, 4, 0}, {100, "Adam", 0.1, 1e-8, 4, 0}};
   EXPECT_TRUE(Fires(facts, "optimizer-restarted"));
   EXPECT_FALSE(Fires(facts, "outlier-batch"));
+  facts.loop.phases = {{100, 1}};
+  EXPECT_TRUE(Fires(facts, "optimizer-restarted")) << "weights were loaded for it";
+  facts.loop.phases = {{100, 0}};
+  EXPECT_FALSE(Fires(facts, "optimizer-restarted")) << "a new phase of the training";
+  facts.loop.phases.clear();
   facts.loop.optimizers[1].with_state = 4;
   EXPECT_FALSE(Fires(facts, "optimizer-restarted"));
   facts.loop.optimizers[1] = {180, "Adam", 0.1, 1e-8, 4, 0};  // and nothing happened

@@ -55,6 +55,8 @@ bool ComparesWithItself(const runs::ShadowFinding& finding) {
   return finding.rounded_between || kind == FindingKind::kLoadUndone ||
          kind == FindingKind::kDroppedGradient || kind == FindingKind::kEmptyStep ||
          kind == FindingKind::kMovedWeights || kind == FindingKind::kPartialCopy ||
+         kind == FindingKind::kStateNarrowed || kind == FindingKind::kRecast ||
+         kind == FindingKind::kNonfiniteKept || kind == FindingKind::kStandsStill ||
          kind == FindingKind::kNotRestored || kind == FindingKind::kMovedOnSkip ||
          (kind == FindingKind::kNotZeroed && !finding.relation.at.empty());
 }
@@ -76,6 +78,10 @@ Sentence PrecisionSentence(const ShadowEvidence& measured, const Mechanism& mech
   };
   const Form not_precision("It is not precision.", "这不是精度问题。");
   if (runs::IsRelation(finding.kind)) {
+    if (finding.proof == Proof::kProven) {
+      return Form("Precision is the cause: what 16 bits took from these values was counted.",
+                  "原因是精度：16 位从这些数值中去掉的部分已经统计出来。");
+    }
     return ComparesWithItself(finding) ? not_precision
                                        : Form("It is not precision: in FP64 the same holds.",
                                               "这不是精度问题：在 FP64 中也是如此。");

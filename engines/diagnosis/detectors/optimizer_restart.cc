@@ -32,6 +32,7 @@ void DetectOptimizerRestart(const Facts& facts, std::vector<Claim>& claims) {
     // In one process: another optimizer takes over, after steps of the first.
     const bool within = optimizer.step > begin && &optimizer != &facts.loop.optimizers.front();
     if (!fresh || (!resumed_run && !within)) continue;
+    if (BeginsPhase(facts.loop, optimizer.step)) continue;
     const Spike* spike = SpikeAfter(facts, optimizer.step);
     const bool loaded =
         std::any_of(facts.loop.loads.begin(), facts.loop.loads.end(), [&](const LoadSeen& load) {

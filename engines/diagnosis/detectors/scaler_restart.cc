@@ -45,7 +45,7 @@ void DetectScalerRestart(const Facts& facts, std::vector<Claim>& claims) {
   for (const Jump& jump : turns.scale_restarts) {
     // A search right at the start of a run is a scaler's own.
     const Burst* search = SearchAfter(turns, jump.step);
-    if (!search) continue;
+    if (!search || BeginsPhase(facts.loop, jump.step)) continue;
     const bool anew =
         std::any_of(facts.loop.scalers.begin(), facts.loop.scalers.end(),
                     [&](const ScalerSeen& scaler) { return scaler.step == jump.step; });

@@ -7,7 +7,7 @@
 namespace mpnanny::diagnosis {
 namespace {
 
-constexpr double kNear = 0.02;  // of the loss that guessing gives
+constexpr double kNearGuess = 0.02;  // of the loss that guessing gives
 constexpr int64_t kLeastLosses = 20;
 
 // Classes that the model tells apart: elements of the bias of its last linear layer.
@@ -35,7 +35,7 @@ void DetectUniformGuess(const Facts& facts, std::vector<Claim>& claims) {
   const double guess = std::log(static_cast<double>(*outputs));
   double greatest = 0;
   for (const summary::Stretch& each : s.course) greatest = std::max(greatest, each.loss_max);
-  const auto is_near = [&](double loss) { return std::fabs(loss - guess) <= kNear * guess; };
+  const auto is_near = [&](double loss) { return std::fabs(loss - guess) <= kNearGuess * guess; };
   if (!s.loss_min || !is_near(*s.loss_min) || !is_near(greatest)) return;
   Claim claim;
   claim.id = "uniform-guess";

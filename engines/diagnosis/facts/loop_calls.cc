@@ -51,6 +51,8 @@ void Add(const runs::EventRow& row, const Json& detail, LoopCalls& loop) {
                           Number(detail, "norm"), Text(detail, "norm_dtype")});
   } else if (type == "loaded" && loop.loads.size() < kKept) {
     loop.loads.push_back({step, Text(detail, "what"), Flag(detail, "within")});
+  } else if (type == "phase" && loop.phases.size() < kKept) {
+    loop.phases.push_back({step, CountAt(detail, "loads")});
   } else if (type == "autocast" && loop.autocast.empty()) {
     loop.autocast = Text(detail, "dtype");
   } else if (type == "unscale") {
@@ -78,6 +80,12 @@ void Add(const runs::EventRow& row, const Json& detail, LoopCalls& loop) {
 }
 
 }  // namespace
+
+bool BeginsPhase(const LoopCalls& loop, int64_t step) {
+  return std::any_of(loop.phases.begin(), loop.phases.end(), [&](const PhaseSeen& phase) {
+    return phase.step == step && phase.loads == 0;
+  });
+}
 
 Result<LoopCalls> ReadLoopCalls(const runs::Source& source) {
   LoopCalls loop;

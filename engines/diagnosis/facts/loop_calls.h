@@ -42,6 +42,12 @@ struct LoadSeen {
   bool within = false;  // some step had been made before
 };
 
+// A new optimizer took over parameters that another one had trained.
+struct PhaseSeen {
+  int64_t step = 0;   // at which it stepped first
+  int64_t loads = 0;  // checkpoints that were loaded between the two
+};
+
 struct LoopCalls {
   bool heard = false;
   std::string autocast;  // dtype; "" if the model never ran under autocast in a sampled step
@@ -49,6 +55,7 @@ struct LoopCalls {
   std::vector<ScalerSeen> scalers;
   std::vector<ClipSeen> clips;
   std::vector<LoadSeen> loads;
+  std::vector<PhaseSeen> phases;
   bool unscales = false;
   std::optional<int64_t> direct_step;  // first step past the scaler on gradients still scaled
   std::optional<double> direct_scale;
@@ -64,6 +71,9 @@ struct LoopCalls {
   bool taken_out = false;  // of .grad between them, and added up elsewhere
   std::optional<FailedCall> failed;  // the exception that ended the training
 };
+
+// Whether a new phase of the training began at that step, for which nothing was loaded.
+bool BeginsPhase(const LoopCalls& loop, int64_t step);
 
 Result<LoopCalls> ReadLoopCalls(const runs::Source& source);
 
