@@ -193,10 +193,11 @@ class StandingAverages(StepListener):
         narrow, wide = _tensors(self._model.module)
         if not narrow:
             return
-        weights = [each for each in self._model.module.parameters() if is_readable(each)]
+        weights = list(self._model.module.parameters())
         by_shape: dict[torch.Size, list[tuple[int, torch.Tensor]]] = {}
         for at, each in enumerate(weights):
-            if each.numel() >= LEAST and len(by_shape) < MOST_TENSORS:
+            enough = each.numel() >= LEAST and is_readable(each)
+            if enough and len(by_shape) < MOST_TENSORS:
                 by_shape.setdefault(each.shape, []).append((at, row(each, NUMBERS).cpu()))
         still: list[_Seen] = []
         looked = 0
