@@ -74,6 +74,7 @@ TensorStats StatsOf(const FlagsSlot& slot) {
   stats.absmax = std::max(slot.greatest, 0 - slot.least);
   stats.squares = slot.squares;
   stats.partial = true;
+  stats.grid_unknown = true;  // no kernel of a device takes it
   return stats;
 }
 
@@ -96,6 +97,7 @@ TensorStats StatsOf(const FiguresSlot& slot) {
   stats.subnormal_fp16 = slot.subnormal_fp16;
   stats.above_fp16 = slot.above_fp16;
   stats.near_fp16_max = slot.near_fp16_max;
+  stats.grid_unknown = true;
   return stats;
 }
 

@@ -37,7 +37,7 @@ TEST(TapePage, TellsTheFindingsAndEveryRow) {
   EXPECT_EQ(PageOf(*tape, replay),
             R"(Step 120, 16 rows, 3 places, first loss 2.3.
 3 results: 2 found, 1 carried.
-1 question of the judge had no answer on the tape: it was recorded by another version.
+2 questions of the judge had no answer on the tape: it was recorded by another version.
 
 finding 0: WARNING amplified, aten.mul.Tensor at train.py:12 (forward, module fc)
     float16 [2, 2]; 100 % of it; error 0.001 → 0.5; largest reference 1
