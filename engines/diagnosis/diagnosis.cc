@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "engines/diagnosis/answer/next_measurement.h"
+#include "engines/diagnosis/answer/timeline.h"
 #include "engines/diagnosis/causes/causes.h"
 #include "engines/diagnosis/causes/fault_place.h"
 #include "engines/diagnosis/causes/measured_text.h"
-#include "engines/diagnosis/answer/next_measurement.h"
-#include "engines/diagnosis/verdict/tested.h"
-#include "engines/diagnosis/answer/timeline.h"
 #include "engines/diagnosis/facts/trend.h"
+#include "engines/diagnosis/verdict/tested.h"
 #include "engines/diagnosis/verdict/verdict.h"
 #include "engines/runs/show.h"
 
@@ -63,8 +63,9 @@ std::optional<Onset> FirstBad(const Facts& facts, const std::vector<Claim>& clai
   if (!measured) return recorded;
   Onset first_bad = PlaceOfMeasured(facts);
   // Steps that a scaler left out are not where a fault began that only the measurement shows.
-  const bool shown =
-      std::any_of(claims.begin(), claims.end(), [](const Claim& c) { return c.fault; });
+  const bool shown = std::any_of(claims.begin(), claims.end(), [&](const Claim& claim) {
+    return claim.fault || (claim.place && best && IsKnownBy(*best, claim.id));
+  });
   if (!recorded || !shown || recorded->step > first_bad.step) return first_bad;
   recorded->finding = first_bad.finding;
   return recorded;

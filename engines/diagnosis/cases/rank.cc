@@ -343,6 +343,12 @@ void MarkGuesses(const Facts& facts, std::vector<Hypothesis>& ranked) {
 
 }  // namespace
 
+bool IsKnownBy(const cases::Case& entry, std::string_view sign) {
+  return std::any_of(entry.signals.begin(), entry.signals.end(), [&](const Signal& signal) {
+    return signal.kind == Signal::Kind::kSign && signal.name == sign && signal.weight >= kTelling;
+  });
+}
+
 bool SpeaksFor(const Claim& claim, const cases::Case& entry) { return AnyOf(entry, claim.favours); }
 
 std::vector<Hypothesis> Rank(const Facts& facts, const std::vector<Claim>& claims,

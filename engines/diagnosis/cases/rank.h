@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engines/cases/case.h"
@@ -35,6 +36,9 @@ struct Hypothesis {
 // lowered by what speaks against.
 std::vector<Hypothesis> Rank(const Facts& facts, const std::vector<Claim>& claims,
                              const cases::CaseLibrary& library);
+
+// Whether the sign is among the case's signals, with a weight that all but proves it.
+bool IsKnownBy(const cases::Case& entry, std::string_view sign);
 
 // Whether the case is of a kind that the claim favours.
 bool SpeaksFor(const Claim& claim, const cases::Case& entry);

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from .comparison import on_host
+
 HALVES = (torch.float16, torch.bfloat16)
 UNKNOWN = math.inf
 ROUNDED = 1e-5  # an uncertainty above this is that of a format with 16 bits, or more
@@ -85,7 +87,7 @@ class Uncertainty:
 
 def _is_of_numpy(tensor: torch.Tensor) -> bool:
     """Memory that NumPy owns, with values that are no counts, ids or flags."""
-    if tensor.device.type != "cpu" or tensor.untyped_storage().resizable():
+    if not on_host(tensor) or tensor.untyped_storage().resizable():
         return False
     sample = _sample(tensor)
     return not bool((sample == sample.round()).all())
@@ -100,7 +102,7 @@ def grid_of(tensor: torch.Tensor) -> float:
     """The eps of the narrow format on whose grid all values of a tensor lie; 0: of none."""
     if torch.finfo(tensor.dtype).eps > ROUNDED:
         return torch.finfo(tensor.dtype).eps
-    if tensor.dtype is not torch.float32 or tensor.device.type != "cpu":
+    if tensor.dtype is not torch.float32 or not on_host(tensor):
         return 0.0
     sample = _sample(tensor)
     sample = sample[sample.isfinite() & (sample != sample.round())]
