@@ -97,8 +97,11 @@ std::string HeadText(const Facts& facts, const Diagnosis& d, const Extent& exten
       summary::VerdictWords(d.verdict, facts.status) + ": " + d.reason.English() + "\n";
   if (d.verdict == Health::kHealthy) return text;
   if (!IsEstablished(d.hypotheses)) {
-    return text + "The cause is not established. To decide it: " +
-           Shorten(d.next_measurement.English(), extent.head) + "\n";
+    const std::string next = d.next_measurement.English();
+    return text + "The cause is not established" +
+           (next.size() > extent.head
+                ? "; what would decide it stands under \"Next measurement\".\n"
+                : ". To decide it: " + next + "\n");
   }
   const Hypothesis& first = d.hypotheses[0];
   // Where nothing else shows a fault, the reason is the measurement.
