@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ._core import dimension_losses, format_loss
+from ._core import dimension_losses, format_loss, grid
 
 FORMATS = ("fp16", "bf16", "tf32", "e4m3", "e5m2")
 _NAMES = {
@@ -111,6 +111,7 @@ def _stats(held: torch.Tensor) -> dict[str, Any]:
         "posinf": int(wide.isposinf().sum()),
         "neginf": int(wide.isneginf().sum()),
         "zeros": int((wide == 0).sum()),
+        "grid": (grid(held) or ("unknown",))[0],
     }
     names = ("min", "max", "absmax", "absmin", "mean", "std", "rms", "l2", "dynamic_range")
     if not finite.numel():
