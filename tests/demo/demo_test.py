@@ -50,7 +50,11 @@ def test_why_did_my_loss_go_nan(broken_run: pathlib.Path) -> None:
     assert "self.wo(" in TRAINING.read_text().splitlines()[int(line) - 1]
     best, *others = answer["hypotheses"]
     assert best["cause"] == "t5-ffn-wo-fp16-overflow"
-    assert all(best["confidence"] > 1.5 * other["confidence"] for other in others)
+    assert best["basis"] == "measured"
+    # Another fault of the same run may be measured as well; what is only recognised is far behind.
+    recognised = [each for each in others if each["basis"] == "recognised"]
+    assert all(best["confidence"] > 1.5 * each["confidence"] for each in recognised)
+    assert all(best["confidence"] >= each["confidence"] for each in others)
     assert [finding["rule"] for finding in answer["code"]] == ["clip-before-unscale"]
 
 
