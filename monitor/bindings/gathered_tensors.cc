@@ -241,7 +241,6 @@ void GatheredTensors::Learn(Tensor& tensor, const TensorStats& stats,
                             const ExponentHistogram* exponents) {
   TensorStats& known = stats_[static_cast<size_t>(&tensor - tensors_.data())];
   known = stats;
-  known.grid_unknown = true;  // no kernel of a device takes it
   tensor.view.known = &known;
   if (exponents != nullptr) tensor.view.known_exponents = &exponents_.emplace_back(*exponents);
 }

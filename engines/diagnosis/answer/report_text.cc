@@ -104,9 +104,8 @@ std::string HeadText(const Facts& facts, const Diagnosis& d, const Extent& exten
                 : ". To decide it: " + next + "\n");
   }
   const Hypothesis& first = d.hypotheses[0];
-  // Where nothing else shows a fault, the reason is the measurement.
-  const std::string title = TitleOf(first);
-  text += "Cause (" + Sure(first) + "): " + Shorten(title, extent.sentence) + CaseName(first) + ".";
+  text += "Cause (" + Sure(first) + "): " + Shorten(TitleOf(first), extent.sentence) +
+          CaseName(first) + ".";
   if (!first.precision.empty()) text += " " + first.precision.English();
   return text + "\nTo change: " + FixOf(first, extent.head) + "\n";
 }
@@ -159,7 +158,11 @@ std::string CausesText(const Diagnosis& d, const Extent& extent) {
     causes += name + EvidenceText(h, d, extent, "  ") +
               "  To change: " + FixOf(h, extent.other_fix) + "\n";
   }
-  if (!causes.empty()) text += "\nOther causes that were measured:\n" + causes;
+  if (!causes.empty()) {
+    text += established ? "\nOther causes that were measured:\n"
+                        : "\nMeasured, and not sure to be the cause:\n";
+    text += causes;
+  }
   if (!possible.empty()) {
     text += "\nPossible explanations, recognised by signs that others share and not measured:\n" +
             possible;

@@ -174,12 +174,7 @@ void AddUndocumented(const std::vector<Claim>& claims, std::vector<Hypothesis>& 
   for (const Claim& claim : claims) {
     if (claim.title.empty()) continue;
     const bool documented = std::any_of(causes.begin(), causes.end(), [&](const Hypothesis& cause) {
-      return cause.cause && cause.telling &&
-             std::any_of(cause.cause->signals.begin(), cause.cause->signals.end(),
-                         [&](const cases::Signal& signal) {
-                           return signal.kind == cases::Signal::Kind::kSign &&
-                                  signal.name == claim.id && signal.weight >= kProvingWeight;
-                         });
+      return cause.cause && cause.telling && IsKnownBy(*cause.cause, claim.id);
     });
     if (documented) continue;
     Hypothesis cause;

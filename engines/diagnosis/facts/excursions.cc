@@ -9,7 +9,7 @@ namespace mpnanny::diagnosis {
 namespace {
 
 constexpr size_t kLossesBefore = 5;  // losses before an excursion can be told
-constexpr size_t kNear = 8;          // losses that a level is told from
+constexpr size_t kNear = 8;          // losses whose median is a level
 // An excursion leaves its level by this share of it, by this share of the largest loss so far (a
 // solved task has spikes of a thousand times a level of nearly 0), and beyond the noise.
 constexpr double kShare = 0.5;

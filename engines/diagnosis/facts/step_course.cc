@@ -12,7 +12,7 @@
 namespace mpnanny::diagnosis {
 namespace {
 
-constexpr size_t kWindow = 10;  // values that a level is told from
+constexpr size_t kWindow = 10;  // values whose mean is a level
 constexpr size_t kEnough = 20;  // values before a jump can be told
 
 double MeanOfLast(const runs::LastValues& values, size_t count) {

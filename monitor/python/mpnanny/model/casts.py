@@ -5,8 +5,6 @@ and where. Of the whole process; only calls that change a type are kept.
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..operators.places import is_users
+from ..operators.places import users_line
 
 METHODS = ("half", "bfloat16", "to", "type")
 SIXTEEN = (torch.float16, torch.bfloat16)
@@ -50,7 +48,8 @@ def heard_cast(module: Any, before: list[torch.dtype]) -> None:
     with contextlib.suppress(Exception):
         now = types_of(module)
         if any(new in SIXTEEN and new is not old for old, new in zip(before, now, strict=False)):
-            _newest.append(_Cast(weakref.ref(module), _users_place()))
+            file, line = users_line()
+            _newest.append(_Cast(weakref.ref(module), f"{file}:{line}" if file else ""))
             del _newest[:-MOST]
             _count += 1
 
@@ -79,12 +78,3 @@ def names_of(weights: Sequence[torch.Tensor]) -> list[str]:
         if names:
             return names
     return []
-
-
-def _users_place() -> str:
-    frame = sys._getframe(1)
-    while frame is not None:
-        if is_users(frame.f_code.co_filename):
-            return f"{os.path.abspath(frame.f_code.co_filename)}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
-    return ""

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
-import sys
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -21,7 +19,7 @@ import torch
 from torch import nn
 
 from ..operators.modes import others_on
-from ..operators.places import is_users
+from ..operators.places import users_line
 
 MOST_FILES = 4
 MOST_TENSORS = 20_000
@@ -156,7 +154,7 @@ def heard_state_loaded(taker: Any, given: Any) -> None:
     _loads += 1
     with contextlib.suppress(Exception):
         if not issubclass(type(taker), nn.Module):
-            _optimizers[taker] = OptimizerLoad(*_users_line(), _types_of(given))
+            _optimizers[taker] = OptimizerLoad(*users_line(), _types_of(given))
         elif own := [each for each in _newest if each.thread == get_ident()]:
             _place(own[-1])
 
@@ -178,19 +176,9 @@ def _types_of(given: Any) -> dict[str, set[torch.dtype]]:
 
 
 def _place(found: LoadedFile) -> None:
-    file, line = _users_line()
+    file, line = users_line()
     if line:
         found.file, found.line = file, line
-
-
-def _users_line() -> tuple[str, int]:
-    """The innermost line of the user's code that is running; ("", 0) if there is none."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        if is_users(frame.f_code.co_filename):
-            return os.path.abspath(frame.f_code.co_filename), frame.f_lineno
-        frame = frame.f_back  # type: ignore[assignment]
-    return "", 0
 
 
 def _walk(value: dict[Any, Any], name: str, found: LoadedFile, depth: int) -> None:

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils import _python_dispatch
 
+from ..operators.modes import without_modes
 from .selection import Watched
-
-_without_modes: Any = _python_dispatch._disable_current_modes
 
 
 @dataclass
@@ -33,7 +31,7 @@ def find_copies(optimizer: Any, watched: Watched) -> Copies | None:
     if shared:
         views = watched.among(map(id, shared))
         return Copies(views, views)
-    with torch.no_grad(), _without_modes():
+    with torch.no_grad(), without_modes():
         return _one_each(held, watched) or _flat(held, watched)
 
 

@@ -61,6 +61,16 @@ is_users = _files.is_users
 is_library = _files.is_library
 
 
+def users_line() -> tuple[str, int]:
+    """The innermost line of the user's code that is running; ("", 0) if there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            return os.path.abspath(frame.f_code.co_filename), frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]
+    return "", 0
+
+
 @dataclass(slots=True)
 class Place:
     operator: str

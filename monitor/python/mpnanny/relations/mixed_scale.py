@@ -19,19 +19,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils import _python_dispatch
 
 from ..fp64.findings import SCALE_DEPENDENT, Finding
 from ..fp64.places import Site, find_call
 from ..model.optimizers import ids_of
 from ..model.samples import gradient_numbers, may_read
-from ..operators.modes import others_on
+from ..operators.modes import others_on, without_modes
 from ..steps.context import RunContext
 from ..steps.reading import graph_task_id, reaches, tensors
 from ..steps.scalers import read_scale
 from .watcher import Found, LoopWatcher, fault, heard
-
-_without_modes: Any = _python_dispatch._disable_current_modes
 
 NEEDED = 3  # steps in which it was so
 MOST_NODES = 64
@@ -205,7 +202,7 @@ class MixedScale(LoopWatcher):
             factor = getattr(node, "_saved_other", None)
             if factor is None or getattr(factor, "is_cuda", False):
                 return False
-            with _without_modes():  # which are given a number in the place of such a tensor
+            with without_modes():  # which are given a number in the place of such a tensor
                 value = float(factor)
             return math.isclose(value, self._scale, rel_tol=1e-6) or (
                 not self._is_exact and value >= LARGE
