@@ -201,8 +201,11 @@ void Consequences::TakeGradient(const GradientRow& gradient, double mean, Square
     return;
   }
   if (optimizer_.skipped_at || IsSmallLoss()) return;
-  const bool is_tiny = SizeOf(found.squared_reference, found) <= kOwnSize * mean;
-  if (ErrorOf(found) >= kOwnError && !is_tiny)
+  const double size = SizeOf(found.squared_reference, found);
+  const bool is_tiny = size <= kOwnSize * mean;
+  // Where nothing arrives the parameter stands still, however little it would have been of all.
+  const bool is_gone = found.max_held == 0 && size > kGoneSize * mean;
+  if (ErrorOf(found) >= kOwnError && (!is_tiny || is_gone))
     findings_.Reaches(origin, Reached::kGradient, name, ErrorOf(found));
   const double flushed = ShareOf(found.flushed, found.nonzero);
   const double that_matter = ShareOf(found.flushed_that_matter, found.nonzero);

@@ -50,6 +50,9 @@ inline constexpr double kOutputError = 0.2;  // of a number that the program rea
 inline constexpr double kInputError = 0.2;   // of data where it meets what is trained
 inline constexpr double kOwnError = 1;       // of one parameter's gradient, if it is not tiny
 inline constexpr double kOwnSize = 0.1;  // of the mean size of a gradient: below that it is tiny
+// A gradient that is 0 everywhere, and of FP64 at least this part of the mean size, is lost: one
+// whose terms cancel exactly is 1e-16 of it there.
+inline constexpr double kGoneSize = 1e-3;
 inline constexpr double kBufferSize = 1e-3;  // of the largest buffer beside it
 // A skipped step at a loss scale above this is part of the search for one; a scale as small gives
 // FP16 no room for gradients any more.

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/judgement/judged_step.h"
@@ -35,6 +36,7 @@ ReferenceError Sizes(double size, double error) {
   ReferenceError found = Off(0);
   found.squared_reference = 100 * size * size;
   found.squared_error = 100 * error * error;
+  found.max_held = size;  // not 0, as where nothing has arrived
   return found;
 }
 
@@ -83,6 +85,22 @@ TEST(ConsequencesGradients, AllOfOneThatIsNotTinyBesideTheOthersIsReached) {
       EXPECT_EQ(step[origin].reach[0].what, Reached::kGradient);
       EXPECT_NEAR(step[origin].reach[0].error, row.error / row.size, 1e-9);
     }
+  }
+}
+
+// Tiny beside the others, and 0 everywhere: its parameter stands still. What cancels exactly does
+// not come near that part of the mean size in FP64.
+TEST(ConsequencesGradients, OneThatIsLostIsReachedThoughItIsTiny) {
+  for (const auto& [size, held, reached] : std::vector<std::tuple<double, double, bool>>{
+           {0.01, 0, true}, {0.01, 1e-30, false}, {0.001001, 0, true}, {0.00099, 0, false}}) {
+    JudgedStep step;
+    const int origin = step.Spoil(1, Off(0.9), Phase::kBackward);
+    ReferenceError gone = Sizes(size, size);
+    gone.max_held = held;
+    std::vector<OneGradient> gradients = {{"a", 1, gone}};
+    for (int i = 0; i < 99; ++i) gradients.push_back({"b", 50, Sizes(1, 0)});
+    Optimize(step, gradients);
+    EXPECT_EQ(step.ReachOf(origin), reached ? Words{"gradient a 1"} : Words{}) << size;
   }
 }
 

@@ -181,6 +181,33 @@ def test_fp32_cancellation_is_cured_by_fp64(train):
     assert (first["kind"], first["cure"]["what"]) == ("amplified", "float64")
 
 
+def test_a_gradient_that_is_lost_behind_a_long_loop_is_cured_by_fp32(train):
+    class Memory(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.logit = nn.Parameter(torch.linspace(7.0, 9.0, 16))
+            self.write = nn.Linear(1, 16)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            decay = torch.sigmoid(self.logit)
+            written = self.write(x)
+            state = torch.zeros_like(written[:, 0])
+            for at in range(x.shape[1]):
+                state = decay * state + written[:, at]
+            return state
+
+    model = Memory().bfloat16()
+
+    def loss_of(_step: int) -> torch.Tensor:
+        x = inputs(4, 200)[..., None].bfloat16()
+        return (model(x).float() / 8).square().mean()
+
+    first = train(model, loss_of, steps=2).first()
+    assert (first["severity"], first["precision"]) == ("WARNING", "proven")
+    assert "gradient" in first["reach"]  # decays of 1 have no derivative
+    assert "decay = torch.sigmoid(self.logit)" in first["cure"]["lines"]
+
+
 def test_integers_that_pass_through_half_are_not_what_they_were(train):
     model = nn.Embedding(5000, 4)
 

@@ -52,9 +52,29 @@ class Recomputation:
 
     def of(self, node: Node) -> list[torch.Tensor] | None:
         """The results of `node`; None where an input is gone."""
-        number = node.number
-        if number in self._done:
-            return self._done[number]
+        for number, each in sorted(self._before(node).items()):
+            results = self._results(each)
+            if results is not None:
+                self._done[number] = results
+        return self._done.get(node.number)
+
+    def _before(self, node: Node) -> dict[int, Node]:
+        """`node`, and those of the nodes that have to be computed before it: a loop over a sequence
+        makes a way of thousands of them, too long for Python to go down it by calls.
+        """
+        found = {node.number: node}
+        below = [node]
+        while below:
+            for held in below.pop().inputs():
+                producer = held.producer
+                if producer is None or producer.number not in self._nodes:
+                    continue
+                if producer.number not in found and producer.number not in self._done:
+                    found[producer.number] = producer
+                    below.append(producer)
+        return found
+
+    def _results(self, node: Node) -> list[torch.Tensor] | None:
         if node.args is None:
             return None
         args = self._fill(node.args)
@@ -66,9 +86,7 @@ class Recomputation:
         result = node.function(*args, **kwargs)
         if node.operator.written:
             result = [args[at] for at in node.operator.written if at < len(args)]
-        flat = list(tensors_of(result))
-        self._done[number] = flat
-        return flat
+        return list(tensors_of(result))
 
     def _fill(self, value: Any) -> Any:
         if isinstance(value, Held):
@@ -92,7 +110,7 @@ class Recomputation:
         alias = held.alias
         dtype = _convert(alias.dtype, self._target)
         if producer is not None and producer.number in self._nodes:
-            results = self.of(producer)
+            results = self._done.get(producer.number)
             if results is None:
                 return None
             for layout, result in zip(producer.outputs, results, strict=False):
