@@ -90,11 +90,10 @@ class FieldReader {
   std::string Day(const std::string& key) {
     std::string day = Text(key);
     constexpr std::string_view kForm = "dddd-dd-dd";
-    const bool formed =
-        day.size() == kForm.size() &&
-        std::equal(day.begin(), day.end(), kForm.begin(), [](char c, char form) {
-          return form == 'd' ? c >= '0' && c <= '9' : c == form;
-        });
+    const bool formed = day.size() == kForm.size() &&
+                        std::equal(day.begin(), day.end(), kForm.begin(), [](char c, char form) {
+                          return form == 'd' ? c >= '0' && c <= '9' : c == form;
+                        });
     if (!day.empty() && !formed) Complain("field '" + key + "' must be a day: 2026-11-23.");
     return day;
   }
@@ -109,7 +108,7 @@ class FieldReader {
     return list;
   }
 
-  std::vector<Signal> Signals(bool required) {
+  std::vector<Signal> Signals() {
     std::vector<Signal> signals;
     const Json* value = Get("signals");
     if (value == nullptr) return signals;
@@ -137,9 +136,6 @@ class FieldReader {
         continue;
       }
       signals.push_back(*std::move(signal));
-    }
-    if (required && value->empty()) {
-      Complain("a failure needs signals: by them diagnose_run recognises it.");
     }
     return signals;
   }
@@ -235,7 +231,7 @@ Case ReadCase(std::string_view text, std::string_view name, std::vector<std::str
   result.versions = reader.Parsed("versions", 0, ParseAffectedVersions);
   result.verified = reader.Day("verified");
   result.verified_with = reader.Parsed("verified_with", 1, ParseVerifiedVersion);
-  result.signals = reader.Signals(result.kind == "failure");
+  result.signals = reader.Signals();
   result.evidence = reader.List("evidence", 1);
   result.related = reader.List("related", 0);
   result.body = std::move(front->body);

@@ -24,15 +24,15 @@ struct Case {
   std::string id;
   std::string kind;  // failure | concept
   std::string title, symptom, title_zh, symptom_zh, fix_zh;
-  std::string category;    // this and the other words: engines/cases/vocabulary.h
-  std::string severity;    // P0 | P1 | P2 = error | warning | info
-  std::string difficulty;  // easy | medium | hard (to detect)
+  std::string category;             // this and the other words: engines/cases/vocabulary.h
+  std::string severity;             // P0 | P1 | P2 = error | warning | info
+  std::string difficulty;           // easy | medium | hard (to detect)
   std::vector<std::string> posted;  // how people write it, English and Chinese
   std::vector<std::string> precision, components, detectable_by, evidence, related;
-  std::vector<std::string> frameworks, devices;     // where it happens
-  std::vector<std::string> versions;                // affected; empty: every version (versions.h)
-  std::string verified;                             // YYYY-MM-DD: when it was last checked …
-  std::vector<std::string> verified_with;           // … and with what: "torch 2.13.0"
+  std::vector<std::string> frameworks, devices;  // where it happens
+  std::vector<std::string> versions;             // affected; empty: every version (versions.h)
+  std::string verified;                          // YYYY-MM-DD: when it was last checked …
+  std::vector<std::string> verified_with;        // … and with what: "torch 2.13.0"
   std::vector<Signal> signals;
   std::string body;  // Markdown after the front matter
   std::string fix;   // the text of its "Fix" section

@@ -209,8 +209,8 @@ class Linter {
     using Kind = Signal::Kind;
     if (one.kind == "failure") {
       promise("static", has({Kind::kRule}), "'rule:' signal");
-      promise("monitor", has({Kind::kAlert, Kind::kStat, Kind::kScale, Kind::kSign}),
-              "'alert:', 'stat:', 'scale:' or 'sign:' signal");
+      promise("monitor", has({Kind::kAlert, Kind::kScale, Kind::kSign}),
+              "'alert:', 'scale:' or 'sign:' signal");
       promise("log", has({Kind::kLog}), "'log:' signal");
     }
     const std::string program = std::string(kCaseFolder) + one.id + ".py";

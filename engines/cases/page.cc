@@ -27,14 +27,15 @@ std::string Links(const std::vector<std::string>& items, const std::string& befo
 // "pytorch, vllm on cuda, torch>=2.9; verified 2026-11-23 with torch 2.13.0"
 std::string Affected(const Case& one) {
   return Join(one.frameworks, ", ") + " on " +
-         (one.devices == std::vector<std::string>{"any"} ? "any device"
-                                                         : Join(one.devices, ", ")) +
+         (one.devices == std::vector<std::string>{"any"} ? "any device" : Join(one.devices, ", ")) +
          (one.versions.empty() ? "" : ", " + Join(one.versions, ", ")) + "; verified " +
          one.verified + " with " + Join(one.verified_with, ", ");
 }
 
 // Evidence is the list of links and what was verified with what.
-std::string Evidence(const Case& one) { return Links(one.evidence, "") + "\n" + Affected(one) + "\n"; }
+std::string Evidence(const Case& one) {
+  return Links(one.evidence, "") + "\n" + Affected(one) + "\n";
+}
 
 std::string Program(const Case& one, const DataFiles& data) {
   const auto program = data.Read(std::string(kCaseFolder) + one.id + ".py");

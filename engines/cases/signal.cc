@@ -1,10 +1,6 @@
 #include "engines/cases/signal.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cmath>
-#include <optional>
 #include <vector>
 
 #include "base/text.h"
@@ -12,8 +8,6 @@
 
 namespace mpnanny::cases {
 namespace {
-
-constexpr std::array<std::string_view, 6> kOperators = {"<", "<=", ">", ">=", "==", "!="};
 
 std::vector<std::string> SplitBlanks(std::string_view text) {
   std::vector<std::string> words;
@@ -24,15 +18,6 @@ std::vector<std::string> SplitBlanks(std::string_view text) {
     words.emplace_back(text.substr(start, i - start));
   }
   return words;
-}
-
-std::optional<double> ParseNumber(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
-    return std::nullopt;
-  }
-  return value;
 }
 
 Error Wrong(std::string_view text, std::string what, std::string hint) {
@@ -67,51 +52,6 @@ Result<Signal> ParseAlert(Signal signal, const std::vector<std::string>& words) 
   return signal;
 }
 
-Result<Signal> ParseStat(Signal signal, const std::vector<std::string>& words) {
-  if (words.size() < 3 || words.size() > 4) {
-    return Wrong(signal.text, "a statistic is stat: of.column op value[%] [layers].",
-                 "Example: stat: activation.absmax > 60000 *.wo");
-  }
-  const size_t dot = words[0].find('.');
-  signal.of = words[0].substr(0, dot);
-  signal.name = dot == std::string::npos ? "" : words[0].substr(dot + 1);
-  if (!IsWord(kStatSubjects, signal.of)) {
-    return WrongWord(signal.text, "subject", signal.of, kStatSubjects);
-  }
-  const bool of_step = signal.of == "step";
-  const std::span<const Word> columns =
-      of_step ? std::span<const Word>(kStepColumns) : std::span<const Word>(kTensorColumns);
-  if (!IsWord(columns, signal.name)) {
-    return WrongWord(signal.text, "column of '" + signal.of + "'", signal.name, columns);
-  }
-  signal.op = words[1];
-  if (std::find(kOperators.begin(), kOperators.end(), signal.op) == kOperators.end()) {
-    return Wrong(signal.text, "unknown operator '" + EscapeControl(signal.op, 20) + "'.",
-                 "Allowed: < <= > >= == !=, with blanks around.");
-  }
-  std::string_view number = words[2];
-  signal.share = number.ends_with('%');
-  if (signal.share) number.remove_suffix(1);
-  const auto value = ParseNumber(number);
-  if (!value) {
-    return Wrong(signal.text, "'" + EscapeControl(words[2], 40) + "' is no finite number.",
-                 "Write it like 60000, 6e4 or 50%.");
-  }
-  signal.value = signal.share ? *value / 100 : *value;
-  if (signal.share && std::find(std::begin(kCountColumns), std::end(kCountColumns), signal.name) ==
-                          std::end(kCountColumns)) {
-    return Wrong(signal.text, "'" + signal.name + "' counts no elements, so it has no percentage.",
-                 "Write the limit as a plain number.");
-  }
-  if (words.size() == 4) {
-    if (of_step) {
-      return Wrong(signal.text, "a statistic of a step has no layer.", "Leave the globs out.");
-    }
-    signal.layer_glob = words[3];
-  }
-  return signal;
-}
-
 }  // namespace
 
 Result<Signal> ParseSignal(std::string_view text, double weight) {
@@ -129,10 +69,6 @@ Result<Signal> ParseSignal(std::string_view text, double weight) {
   if (kind == "alert") {
     signal.kind = Signal::Kind::kAlert;
     return ParseAlert(std::move(signal), words);
-  }
-  if (kind == "stat") {
-    signal.kind = Signal::Kind::kStat;
-    return ParseStat(std::move(signal), words);
   }
   if (kind == "rule") {
     signal.kind = Signal::Kind::kRule;
@@ -170,8 +106,7 @@ Result<Signal> ParseSignal(std::string_view text, double weight) {
   }
   return Wrong(
       text, "unknown kind of signal.",
-      "Allowed: alert:TYPE[@phase] [layers], rule:id, stat: of.column op value[%] [layers], "
-      "scale: state, sign: name, log: words.");
+      "Allowed: alert:TYPE[@phase] [layers], rule:id, scale: state, sign: name, log: words.");
 }
 
 bool FitsLayer(const Signal& signal, std::string_view layer) {
@@ -187,16 +122,6 @@ bool FitsLayer(const Signal& signal, std::string_view layer) {
     start = end + 1;
   }
   return false;
-}
-
-bool FitsValue(const Signal& signal, double value) {
-  if (std::isnan(value)) return false;
-  if (signal.op == "<") return value < signal.value;
-  if (signal.op == "<=") return value <= signal.value;
-  if (signal.op == ">") return value > signal.value;
-  if (signal.op == ">=") return value >= signal.value;
-  if (signal.op == "==") return value == signal.value;
-  return signal.op == "!=" && value != signal.value;
 }
 
 // Bytes of a line in which all words of a message stand.

@@ -1,14 +1,11 @@
 // One element of a case's signature: what would be seen if the case is what happened. The grammar
 // is closed (knowledge/README.md, "Signals"); rules, detectors and ranking share it:
 //
-//   alert:TYPE[@phase] [layers]             an alert of that type, born in that phase, at such a
-//   layer rule:id                                 a static finding of that rule stat: of.column op
-//   value[%] [layers]    a statistic: "stat: activation.absmax > 60000 *.wo",
-//                                           "stat: gradient.zeros > 50%", "stat: step.loss_scale <
-//                                           1"
-//   scale: declining|collapsed|stuck        how the loss scale went
-//   log: words                              a line of a log holds these words in this order
-//   sign: lr-jump                           a detector of diagnose_run established that mechanism
+//   alert:TYPE[@phase] [layers]        an alert of that type, born in that phase, at such a layer
+//   rule:id                            a static finding of that rule
+//   scale: declining|collapsed|stuck   how the loss scale went
+//   log: words                         a line of a log holds these words in this order
+//   sign: lr-jump                      a detector of diagnose_run established that mechanism
 //
 // `layers` is one or more globs joined by '|' ("*.wo|*mlp*"). Plain values and pure functions; safe
 // from any thread.
@@ -23,16 +20,11 @@
 namespace mpnanny::cases {
 
 struct Signal {
-  enum class Kind { kAlert, kRule, kStat, kScale, kLog, kSign };
+  enum class Kind { kAlert, kRule, kScale, kLog, kSign };
   Kind kind = Kind::kAlert;
-  std::string name;   // alert type, rule id, column ("absmax"), scale state, log pattern or sign
-  std::string phase;  // alert only: data | forward | loss | backward | optimizer; "" any
-  std::string
-      of;  // stat only: "step" (a column of table step) or a kind of tensor_stats ("activation")
-  std::string op;          // stat only: < <= > >= == !=
-  double value = 0;        // stat only; with `share` a fraction 0…1
-  bool share = false;      // stat only: `value` is a share of numel ("50%" is 0.5)
-  std::string layer_glob;  // alert and stat: "" fits every layer
+  std::string name;        // alert type, rule id, scale state, log pattern or sign
+  std::string phase;       // alert only: data | forward | loss | backward | optimizer; "" any
+  std::string layer_glob;  // alert only: "" fits every layer
   double weight = 1;  // > 0, added up over the signals that are seen: 3 all but proves the case, 1
                       // fits many cases
   std::string text;   // as written, for people
@@ -45,10 +37,6 @@ Result<Signal> ParseSignal(std::string_view text, double weight);
 // fits "decoder.SelfAttn.q"). A signal without globs fits every name, and "" (no layer known) only
 // then.
 bool FitsLayer(const Signal& signal, std::string_view layer);
-
-// kStat: whether a measured value fits. For a signal with `share` pass count / numel. NaN never
-// fits.
-bool FitsValue(const Signal& signal, double value);
 
 // kLog: whether one line of a log holds the pattern's words in their order and near each other,
 // ignoring ASCII case.

@@ -158,52 +158,6 @@ inline constexpr Word kPhases[] = {
     {"optimizer", "the update, weights, buffers and optimizer state"},
 };
 
-// What a statistic is of: `step` for a column of table step, else the kind of a row of
-// tensor_stats.
-inline constexpr Word kStatSubjects[] = {
-    {"step", "the step as a whole"},
-    {"input", "a module's input"},
-    {"activation", "a module's output"},
-    {"activation_gradient", "the gradient of a module's output"},
-    {"gradient", "a parameter's gradient, unscaled"},
-    {"weight", "a parameter or buffer"},
-    {"update", "the change of a parameter in one step"},
-    {"optimizer_state", "a tensor of the optimizer's state"},
-};
-
-inline constexpr Word kStepColumns[] = {
-    {"loss", "the loss, unscaled"},
-    {"lr", "the learning rate"},
-    {"loss_scale", "the loss scale"},
-    {"grad_norm", "global L2 norm of the unscaled gradients before clipping"},
-    {"duration", "seconds of the step"},
-    {"peak_memory", "bytes of device memory"},
-};
-
-inline constexpr Word kTensorColumns[] = {
-    {"numel", "elements"},
-    {"nan", "NaN elements (count)"},
-    {"posinf", "+Inf elements (count)"},
-    {"neginf", "-Inf elements (count)"},
-    {"zeros", "elements that are exactly 0 (count)"},
-    {"min", "smallest finite element"},
-    {"max", "largest finite element"},
-    {"absmax", "largest finite magnitude"},
-    {"absmin", "smallest finite magnitude that is not 0"},
-    {"mean", "mean of the finite elements"},
-    {"std", "standard deviation of the finite elements"},
-    {"rms", "root of the mean square"},
-    {"l2", "Euclidean norm"},
-    {"below_fp16", "not zero, but FP16 would make it 0 (count)"},
-    {"subnormal_fp16", "FP16 would hold it as a subnormal (count)"},
-    {"above_fp16", "FP16 could not hold it (count)"},
-    {"frozen", "update under half an ulp of the weight (count)"},
-};
-
-// Columns of tensor_stats that count elements: only these take a limit in percent of `numel`.
-inline constexpr std::string_view kCountColumns[] = {
-    "nan", "posinf", "neginf", "zeros", "below_fp16", "subnormal_fp16", "above_fp16", "frozen"};
-
 inline constexpr Word kScaleStates[] = {
     {"declining", "five falls or more without a rise between them"},
     {"collapsed", "came down to 1 or below, or skips steps there, for 20 steps or more"},

@@ -34,7 +34,7 @@ bool AddHits(const std::string& text, bool raised, const cases::CaseLibrary& lib
 
 Result<Diagnosed> DiagnoseSource(const runs::Source& source, const Request& request,
                                  const ToolContext& context, const cases::CaseLibrary& library) {
-  auto gathered = source.format.empty() ? GatherRun(source, library, request.pass_time)
+  auto gathered = source.format.empty() ? GatherRun(source, request.pass_time)
                                         : FactsOfLog(source, context, library, request.pass_time);
   if (!gathered) return gathered.error();
   return DiagnoseFacts(request, context, library,
@@ -94,7 +94,7 @@ Result<Facts> FactsOfLog(const runs::Source& source, const ToolContext& context,
     if (!text) return text.error();
     MPN_TRY(FindLogHits(*std::move(text), library, context.cancel, hits));
   }
-  return GatherLog(source, std::move(hits), library, limit);
+  return GatherLog(source, std::move(hits), limit);
 }
 
 Result<Diagnosed> DiagnoseFacts(const Request& request, const ToolContext& context,

@@ -58,7 +58,7 @@ std::vector<int> Judge::Finish() {
       findings_.Add(same, std::move(each));
     }
   }
-  return Rate(findings_, calls_, consequences_.IsSettled());
+  return Rate(findings_, calls_, {consequences_.IsSettled(), consequences_.IsSmallLoss()});
 }
 
 std::optional<Judge::Source> Judge::SourceOf(int64_t memory, Element type) {

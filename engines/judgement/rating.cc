@@ -46,7 +46,18 @@ bool LooksSettled(const Finding& finding) {
   return finding.GetsTo(Reached::kDecision);
 }
 
-Severity SeverityOf(const Finding& finding, const Calls& calls) {
+// Nothing is left of what is computed there but rounding, and FP32 would have kept it. Logits and
+// distances can be so while the loss hardly moves: what is small beside the labels' part of it may
+// be all that there is to learn. The monitor asks that it comes back (shadow/severities.py).
+bool IsOnlyRounding(const Finding& finding, const Calls& calls) {
+  const Word<Phase>& phase = calls.PlaceOf(finding.place).phase;
+  return finding.kind == FindingKind::kAmplified && finding.precision == Proof::kProven &&
+         finding.error_out >= kOwnError && (phase == Phase::kForward || phase == Phase::kLoss);
+}
+
+Severity SeverityOf(const Finding& finding, const Calls& calls, const Course& course) {
+  if (finding.reach.empty() && !course.is_small_loss && IsOnlyRounding(finding, calls))
+    return Severity::kWarning;
   if (finding.GetsOnlyTo({Reached::kReplaced}) || IsNote(finding, calls)) return Severity::kInfo;
   if (IsNotFinite(finding) && !finding.discarded) return Severity::kError;
   return Severity::kWarning;
@@ -80,15 +91,15 @@ auto OrderOf(const Finding& finding) {
 
 }  // namespace
 
-std::vector<int> Rate(Findings& findings, const Calls& calls, bool is_settled) {
+std::vector<int> Rate(Findings& findings, const Calls& calls, const Course& course) {
   std::vector<int> numbers;
   for (size_t at = 0; at < findings.all().size(); ++at) {
     const int number = static_cast<int>(at);
     Finding& finding = findings[number];
     finding.discarded = IsDiscarded(finding, calls);
-    finding.severity = SeverityOf(finding, calls);
+    finding.severity = SeverityOf(finding, calls, course);
     Follow(finding, findings);
-    if (finding.severity == Severity::kWarning && is_settled && !LooksSettled(finding))
+    if (finding.severity == Severity::kWarning && course.is_settled && !LooksSettled(finding))
       finding.severity = Severity::kInfo;
     if (Counts(finding)) numbers.push_back(number);
   }

@@ -11,10 +11,15 @@
 
 namespace mpnanny::judgement {
 
+// How far the training has come, as Consequences says it.
+struct Course {
+  bool is_settled = false;
+  bool is_small_loss = false;
+};
+
 // Gives each finding its severity, and those that follow from an error that is cured before them
-// that cure. `is_settled`: as Consequences::IsSettled. Returns the numbers of those that count, the
-// worst first.
-std::vector<int> Rate(Findings& findings, const Calls& calls, bool is_settled);
+// that cure. Returns the numbers of those that count, the worst first.
+std::vector<int> Rate(Findings& findings, const Calls& calls, const Course& course);
 
 }  // namespace mpnanny::judgement
 

@@ -125,9 +125,6 @@ TEST(Vocabulary, ReadmeAndHeaderAreEqual) {
       {"devices", kDevices},
       {"alert types", kAlertTypes},
       {"phases", kPhases},
-      {"what a statistic is of", kStatSubjects},
-      {"columns of `step`", kStepColumns},
-      {"columns of every other subject", kTensorColumns},
       {"states of the loss scale", kScaleStates},
       {"signs", kSigns},
   };

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "engines/cases/case.h"
-#include "engines/diagnosis/facts/log_hits.h"
 #include "engines/diagnosis/cases/rank.h"
+#include "engines/diagnosis/facts/log_hits.h"
 
 namespace mpnanny::cases {
 namespace {
@@ -16,14 +16,8 @@ namespace {
 struct Alert {
   std::string type, phase, layer;  // layer of the producer
 };
-struct Stat {
-  std::string of, column, layer;
-  double value;
-  double numel = 1000;
-};
 struct Evidence {
   std::vector<Alert> alerts = {};
-  std::vector<Stat> stats = {};
   std::vector<std::string> scale = {}, rules = {}, log = {}, signs = {};
 };
 
@@ -40,7 +34,7 @@ Facts FactsOf(const Evidence& evidence, const CaseLibrary& library) {
   constexpr int64_t kStep = 100;
   Facts facts;
   // Log and code alone have no monitor, which would have seen what it does not speak of.
-  facts.monitored = !evidence.alerts.empty() || !evidence.stats.empty() || !evidence.scale.empty();
+  facts.monitored = !evidence.alerts.empty() || !evidence.scale.empty();
   for (const Alert& alert : evidence.alerts) {
     diagnosis::SeenAlert seen;
     seen.row.step = kStep;
@@ -61,18 +55,6 @@ Facts FactsOf(const Evidence& evidence, const CaseLibrary& library) {
     }
     facts.alerts.push_back(std::move(seen));
   }
-  for (const Case& one : library.all()) {
-    for (const Signal& signal : one.signals) {
-      if (signal.kind != Signal::Kind::kStat) continue;
-      for (const Stat& stat : evidence.stats) {
-        if (stat.of == signal.of && stat.column == signal.name && FitsLayer(signal, stat.layer) &&
-            FitsValue(signal, signal.share ? stat.value / stat.numel : stat.value)) {
-          facts.stat_hits.push_back({signal.text, kStep, stat.layer, stat.value});
-        }
-      }
-    }
-  }
-  facts.has_activations = facts.has_gradients = facts.has_weights = !evidence.stats.empty();
   for (const std::string& state : evidence.scale) {
     facts.summary.scale_first = 65536;
     facts.scale.declining = facts.scale.declining || state == "declining";
@@ -85,7 +67,7 @@ Facts FactsOf(const Evidence& evidence, const CaseLibrary& library) {
   }
   for (const std::string& line : evidence.log) {
     EXPECT_TRUE(diagnosis::FindLogHits(imports::ByteSource::OfText(line), library, CancelToken(),
-                                          facts.log_hits));
+                                       facts.log_hits));
   }
   return facts;
 }
@@ -121,13 +103,10 @@ TEST_F(Signatures, OverflowOfAFeedForwardProjection) {
   run.alerts.push_back({"NAN", "forward", "blocks.2.norm1"});
   run.alerts.push_back({"LOSS_NAN", "loss", ""});
   run.alerts.push_back({"LOSS_SCALE_DECLINE", "", ""});
-  run.stats = {{"activation", "absmax", "blocks.1.ffn.wo", 61000},
-               {"activation", "absmax", "blocks.1", 61000}};
   run.scale = {"declining"};
   EXPECT_EQ(Best(run), "t5-ffn-wo-fp16-overflow");
   run.alerts.push_back({"LOSS_SCALE_LOW", "", ""});
   run.alerts.push_back({"LOSS_SCALE_COLLAPSE", "", ""});
-  run.stats.push_back({"step", "loss_scale", "", 1e-6});
   run.scale = {"declining", "collapsed"};
   EXPECT_EQ(Best(run), "t5-ffn-wo-fp16-overflow");
   // Other frameworks' names of the same layer.
@@ -145,11 +124,9 @@ TEST_F(Signatures, OverflowOfTheResidualAddition) {
 TEST_F(Signatures, AttentionThatOverflowsAndAttentionThatSeesNoKey) {
   Evidence run;
   run.alerts = {{"NAN", "forward", "blocks.0.attn"}};
-  run.stats = {{"activation", "absmax", "blocks.0.attn.q_proj", 70}};
   EXPECT_EQ(Best(run), "sd21-attention-qk-overflow");
   EXPECT_EQ(Best({.alerts = {{"INF", "forward", "unet.attn1.scores"}}}),
             "sd21-attention-qk-overflow");
-  run.stats = {{"activation", "absmax", "blocks.0.attn.q_proj", 3}};
   run.alerts.push_back({"NAN", "backward", "blocks.0.attn.q_proj.weight"});
   run.signs = {"masked-row-softmax"};  // without it the ranking takes it for an overflow
   EXPECT_EQ(Best(run), "fully-masked-row-softmax-nan");
@@ -162,40 +139,26 @@ TEST_F(Signatures, WhatIsNotPrecision) {
       "non-finite-input-data");
   EXPECT_EQ(Best({.alerts = {{"NAN", "loss", ""}, {"LOSS_NAN", "loss", ""}}}),
             "log-or-division-of-invalid-input");
-  EXPECT_EQ(Best({.alerts = {{"NAN", "loss", ""}, {"LOSS_NAN", "loss", ""}},
-                  .stats = {{"activation", "numel", "lm_head", 1e6}}}),
-            "cutoff-leaves-no-label-tokens");
   // A diverging FP32 run overflows in the feed-forward layer too, but its history gives it away.
   EXPECT_EQ(Best({.alerts = {{"LOSS_SPIKE", "loss", ""},
                              {"GRAD_EXPLOSION", "backward", "blocks.0.ffn.wi.weight"},
-                             {"INF", "forward", "blocks.0.ffn.wo"}},
-                  .stats = {{"activation", "absmax", "blocks.0.ffn.wo", 1e38},
-                            {"weight", "absmax", "blocks.0.ffn.wo.weight", 1e12},
-                            {"step", "grad_norm", "", 1e20},
-                            {"step", "loss", "", 1e30}}}),
+                             {"INF", "forward", "blocks.0.ffn.wo"}}}),
             "learning-rate-too-high-diverges");
 }
 
 TEST_F(Signatures, GradientsAndUpdates) {
   EXPECT_EQ(Best({.alerts = {{"STALE_UPDATE", "optimizer", "norm.weight"}}}),
             "bf16-weights-update-below-half-ulp");
-  EXPECT_EQ(Best({.alerts = {{"UNDERFLOW", "backward", "fc1.weight"}},
-                  .stats = {{"gradient", "zeros", "fc1.weight", 700}}}),
+  EXPECT_EQ(Best({.alerts = {{"UNDERFLOW", "backward", "fc1.weight"}}}),
             "pure-half-backward-underflow");
   EXPECT_EQ(Best({.alerts = {{"UNDERFLOW", "backward", "fc1.weight"}},
-                  .stats = {{"gradient", "zeros", "fc1.weight", 700}},
                   .rules = {"fp16-autocast-without-scaler"}}),
             "fp16-autocast-without-scaler");
-  EXPECT_EQ(Best({.alerts = {{"NAN", "optimizer", "embed.weight"}},
-                  .stats = {{"weight", "nan", "embed.weight", 5}}}),
-            "adam-eps-underflow-fp16");
-  EXPECT_EQ(Best({.alerts = {{"INF", "backward", "fc.weight"}, {"NAN", "optimizer", "fc.weight"}},
-                  .stats = {{"weight", "nan", "fc.weight", 5},
-                            {"optimizer_state", "nan", "fc.weight", 5}}}),
+  EXPECT_EQ(Best({.alerts = {{"NAN", "optimizer", "embed.weight"}}}), "adam-eps-underflow-fp16");
+  EXPECT_EQ(Best({.alerts = {{"INF", "backward", "fc.weight"}, {"NAN", "optimizer", "fc.weight"}}}),
             "bf16-inf-gradient-not-checked");
   EXPECT_EQ(Best({.alerts = {{"NAN", "backward", "proj.weight"}}}), "norm-gradient-at-zero-vector");
-  EXPECT_EQ(Best({.stats = {{"input", "absmax", "blocks.0.norm1", 400},
-                            {"activation", "zeros", "blocks.0.norm1", 250}},
+  EXPECT_EQ(Best({.alerts = {{"DEAD_LAYER", "backward", "blocks.0.norm1"}},
                   .signs = {"norm-output-zero"}}),
             "hand-written-rmsnorm-squares-overflow");
 }
@@ -218,19 +181,11 @@ TEST_F(Signatures, PlacesThatNamesTell) {
   EXPECT_EQ(Best({.alerts = {{"GRAD_EXPLOSION", "backward", "lstm.weight_hh_l0"}},
                   .signs = {"recurrent-explosion"}}),
             "recurrent-gradient-explodes");
-  EXPECT_EQ(
-      Best({.alerts = {{"DEAD_LAYER", "backward", "netD.0"}}, .signs = {"adversary-won"}}),
-      "gan-discriminator-overpowers");
-  EXPECT_EQ(Best({.stats = {{"weight", "max", "clip.logit_scale", 11}}}),
-            "contrastive-logit-scale-unbounded");
-  EXPECT_EQ(Best({.alerts = {{"DEAD_LAYER", "backward", "fc1"}},
-                  .stats = {{"activation", "zeros", "relu1", 1000},
-                            {"gradient", "zeros", "fc1.weight", 1000}},
-                  .signs = {"dead-units"}}),
+  EXPECT_EQ(Best({.alerts = {{"DEAD_LAYER", "backward", "netD.0"}}, .signs = {"adversary-won"}}),
+            "gan-discriminator-overpowers");
+  EXPECT_EQ(Best({.alerts = {{"DEAD_LAYER", "backward", "fc1"}}, .signs = {"dead-units"}}),
             "dying-relu-network");
-  EXPECT_EQ(Best({.alerts = {{"DEAD_LAYER", "backward", "fc1"}},
-                  .stats = {{"gradient", "below_fp16", "fc1.weight", 1000}},
-                  .signs = {"fading-gradient"}}),
+  EXPECT_EQ(Best({.alerts = {{"DEAD_LAYER", "backward", "fc1"}}, .signs = {"fading-gradient"}}),
             "vanishing-gradient-deep-sigmoid");
 }
 
@@ -240,9 +195,7 @@ TEST_F(Signatures, TheScaleAlone) {
   EXPECT_EQ(Best({.alerts = {{"LOSS_SCALE_COLLAPSE", "", ""}, {"STEP_SKIPPED", "", ""}},
                   .scale = {"stuck"}}),
             "loss-scale-stuck-at-one");
-  EXPECT_EQ(Best({.alerts = {{"LOSS_SCALE_COLLAPSE", "", ""}},
-                  .stats = {{"step", "loss_scale", "", 1e-5}},
-                  .scale = {"collapsed"}}),
+  EXPECT_EQ(Best({.alerts = {{"LOSS_SCALE_COLLAPSE", "", ""}}, .scale = {"collapsed"}}),
             "loss-scale-shrinks-to-1e-6-transformer");
 }
 

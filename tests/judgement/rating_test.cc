@@ -31,8 +31,8 @@ class Rated {
     for (const Reached each : reach) made.Reaches(each, "", 1);
     return findings.Add(next_++, std::move(made));
   }
-  std::vector<int> Rate(bool is_settled = false) {
-    return judgement::Rate(findings, calls, is_settled);
+  std::vector<int> Rate(const Course& course = {}) {
+    return judgement::Rate(findings, calls, course);
   }
   Finding& operator[](int number) { return findings[number]; }
 
@@ -105,6 +105,33 @@ TEST(Rating, SeveritiesFollowFromTheKindAndWhatItReaches) {
   }
 }
 
+TEST(Rating, WhatIsOnlyRoundingAndWouldNotBeInFp32IsAWarningWhateverItReaches) {
+  struct {
+    double error_out;
+    Phase phase;
+    Proof proof;
+    bool is_small_loss;
+    Severity severity;
+  } const rows[] = {
+      {1, Phase::kLoss, Proof::kProven, false, Severity::kWarning},
+      {1, Phase::kForward, Proof::kProven, false, Severity::kWarning},
+      {0.99, Phase::kLoss, Proof::kProven, false, Severity::kInfo},
+      {1, Phase::kBackward, Proof::kProven, false, Severity::kInfo},
+      {1, Phase::kOptimizer, Proof::kProven, false, Severity::kInfo},
+      {1, Phase::kLoss, Proof::kNotTested, false, Severity::kInfo},
+      {1, Phase::kLoss, Proof::kExcluded, false, Severity::kInfo},
+      {1, Phase::kLoss, Proof::kProven, true, Severity::kInfo},
+  };
+  for (const auto& row : rows) {
+    Rated rated;
+    const int number = rated.Add(FindingKind::kAmplified, row.error_out, {}, row.phase);
+    rated[number].precision = row.proof;
+    rated.Rate({.is_small_loss = row.is_small_loss});
+    EXPECT_EQ(rated[number].severity, row.severity)
+        << row.error_out << " " << NameOf(row.phase) << " " << NameOf(row.proof);
+  }
+}
+
 TEST(Rating, InfinitiesOfABackwardPassThatWereOnlyReadAreDiscarded) {
   using R = Reached;
   struct {
@@ -149,7 +176,7 @@ TEST(Rating, WhereNothingIsLeftToLearnWarningsAreNotesUnlessTheyMakeItLookSo) {
       Rated rated;
       const int number = rated.Add(row.kind, 0.5, row.reach);
       rated[number].dtype = row.dtype;
-      EXPECT_EQ(rated.Rate(is_settled).size(), 1u);
+      EXPECT_EQ(rated.Rate({.is_settled = is_settled}).size(), 1u);
       const auto without = row.kind == K::kUndefined ? Severity::kError : Severity::kWarning;
       EXPECT_EQ(rated[number].severity, is_settled ? row.severity : without);
     }

@@ -94,8 +94,8 @@ TEST(Causes, ACaseThatLacksAllItsOwnSignsNamesNothing) {
   }
 }
 
-// Of a case that fits by its kind of operator alone, an alert or a statistic that it is told from
-// others by may not be missing.
+// Of a case that fits by its kind of operator alone, an alert that it is told from others by may
+// not be missing.
 TEST(Causes, ACaseOfTheSameOperatorShowsMoreOrLacksNothing) {
   runs::ShadowFinding product = FaultOf("range", 10);
   product.op = "aten.bmm.default";
@@ -108,7 +108,6 @@ TEST(Causes, ACaseOfTheSameOperatorShowsMoreOrLacksNothing) {
       {"nothing else", {}, {}, true},
       {"its alert is missing", {{"alert:UNDERFLOW", 2}}, {}, false},
       {"an alert that many have is", {{"alert:UNDERFLOW", 1.9}}, {}, true},
-      {"its statistic is", {{"stat: gradient.zeros > 50%", 2}}, {}, false},
       {"a line is, which not every program prints", {{"log: b", 2}}, {}, true},
       {"a sign is", {{"sign: diverged", 2}}, {}, true},
       {"another sign is seen", {{"sign: diverged", 1}, {"alert:UNDERFLOW", 2}}, {"diverged"}, true},
@@ -165,11 +164,8 @@ TEST(Causes, WhatSaysTheSameAsTheMeasurementMustHaveBeenSeen) {
   EXPECT_FALSE(named("flushed", "alert:UNDERFLOW", false));
   EXPECT_TRUE(named("clipped", "alert:OVERFLOW", true));
   EXPECT_FALSE(named("clipped", "alert:OVERFLOW", false));
-  EXPECT_FALSE(named("flushed", "stat: gradient.zeros > 50%", false));
-  // Neither another figure nor a line of that name is the alert.
+  // A line of that name is not the alert.
   Facts facts = WithFindings({FaultOf("flushed", 3)});
-  facts.stat_hits.emplace_back().signal = "stat: gradient.absmax > 1";
-  EXPECT_FALSE(Names(facts, {}, {.id = "made", .signals = {{"stat: gradient.absmax > 1", 1}}}));
   facts.log_hits.emplace_back().signal = "log: UNDERFLOW";
   EXPECT_FALSE(Names(facts, {}, {.id = "made", .signals = {{"log: UNDERFLOW", 1}}}));
 }

@@ -228,7 +228,7 @@ TEST(Causes, AFaultThatNoCaseIsAboutIsNamedByItself) {
   }
 }
 
-// Alerts of the monitor that say by statistics what a finding says by comparison.
+// Alerts of the monitor that say by their figures what a finding says by comparison.
 TEST(Causes, ACaseIsNamedByAMeasurementOnlyWhereBothSayTheSame) {
   const struct {
     const char *kind, *alert;
@@ -251,12 +251,6 @@ TEST(Causes, ACaseIsNamedByAMeasurementOnlyWhereBothSayTheSame) {
     EXPECT_NE(causes[0].evidence.front().English().find("Title of made"), std::string::npos);
     EXPECT_NE(causes[0].evidence.back().English().find(each.alert), std::string::npos);
   }
-  Facts zeros = WithFindings({FaultOf("flushed", 3)});
-  zeros.stat_hits.emplace_back().signal = "stat: gradient.zeros > 50%";
-  const auto library = LibraryOf({{.id = "made", .signals = {{"stat: gradient.zeros > 50%", 3}}}});
-  EXPECT_EQ(FindCauses(zeros, {}, library).size(), 1u);
-  zeros.measured.findings[0].finding.kind = FindingKind::kClipped;
-  EXPECT_EQ(FindCauses(zeros, {}, library).size(), 2u);
 }
 
 TEST(Causes, AWeakCaseNamesNoMeasurement) {

@@ -130,27 +130,6 @@ TEST(DiagnoseTest, ForwardOverflowNamesProducerGrowthAndCase) {
   }
 }
 
-TEST(DiagnoseTest, FiguresOfASignatureAreSentences) {
-  const auto say = [](const char* text, const char* layer, double value) {
-    const auto signal = cases::ParseSignal(text, 1);
-    EXPECT_TRUE(signal) << text;
-    const runs::Sentence sentence = diagnosis::StatSentence(*signal, {text, 40, layer, value});
-    ExpectChinese(sentence);
-    return sentence.English();
-  };
-  EXPECT_EQ(say("stat: activation.numel > 0 *lm_head*", "lm_head", 24576),
-            "the run has lm_head, a layer of the kind that this case is about");
-  EXPECT_EQ(
-      say("stat: activation.absmax > 60000", "0", 61000),
-      "the largest magnitude in the activation of layer \"0\" was 61000 at step 40 (this case "
-      "has more than 60000)");
-  EXPECT_EQ(say("stat: gradient.zeros > 50%", "wo.weight", 0.75),
-            "the share of elements that are 0 in the gradient of wo.weight was 75 % at step 40 "
-            "(this case has more than 50 %)");
-  EXPECT_EQ(say("stat: step.loss_scale < 1", "", 0.5),
-            "the loss scale was 0.5 at step 40 (this case has less than 1)");
-}
-
 TEST(DiagnoseTest, WithoutAlertsThePlaceComesFromTheSampleOrStaysOpen) {
   TempFolder folder;
   Recording db(folder.File("m.db"));

@@ -135,8 +135,7 @@ TEST(Rank, TheWeightiestIsToldFirst) {
 // takes a tenth.
 TEST(Rank, WhatWouldBeVisibleAndIsNotTakesALittle) {
   Facts watched = Saying({"log: a"});
-  Facts sampled = watched, scaled = watched, from_log = watched;
-  sampled.has_activations = true;
+  Facts scaled = watched, from_log = watched;
   scaled.summary.scale_first = 65536;
   from_log.monitored = false;
   const double kHalfMissing = 0.9 * kOnce;
@@ -144,16 +143,11 @@ TEST(Rank, WhatWouldBeVisibleAndIsNotTakesALittle) {
     const char* missing;
     const Facts* facts;
     double confidence;
-  } kTable[] = {{"alert:DEAD_LAYER", &watched, kHalfMissing},
-                {"alert:DEAD_LAYER", &from_log, kOnce},
-                {"sign: lr-jump", &watched, kHalfMissing},
-                {"sign: lr-jump", &from_log, kOnce},
-                {"stat: activation.absmax > 9", &sampled, kHalfMissing},
-                {"stat: activation.absmax > 9", &watched, kOnce},
-                {"scale: stuck", &scaled, kHalfMissing},
-                {"scale: stuck", &watched, kOnce},
-                {"rule:some-rule", &sampled, kOnce},
-                {"log: b", &sampled, kOnce}};
+  } kTable[] = {
+      {"alert:DEAD_LAYER", &watched, kHalfMissing}, {"alert:DEAD_LAYER", &from_log, kOnce},
+      {"sign: lr-jump", &watched, kHalfMissing},    {"sign: lr-jump", &from_log, kOnce},
+      {"scale: stuck", &scaled, kHalfMissing},      {"scale: stuck", &watched, kOnce},
+      {"rule:some-rule", &watched, kOnce},          {"log: b", &watched, kOnce}};
   for (const auto& each : kTable) {
     const Ranked ranked({.id = "made", .signals = {{"log: a", 2.2}, {each.missing, 2.2}}},
                         *each.facts);
@@ -163,11 +157,6 @@ TEST(Rank, WhatWouldBeVisibleAndIsNotTakesALittle) {
     EXPECT_EQ(ranked.of.unseen[0]->text, each.missing);
     EXPECT_EQ(ranked.of.against.empty(), each.confidence == kOnce) << each.missing;
   }
-  from_log.has_activations = true;
-  EXPECT_NEAR(ConfidenceOf({.id = "made",
-                            .signals = {{"log: a", 2.2}, {"stat: activation.absmax > 9", 2.2}}},
-                           from_log),
-              kOnce, 1e-6);
   // 2.2 of 8.8 seen: 0.85.
   EXPECT_NEAR(
       ConfidenceOf(

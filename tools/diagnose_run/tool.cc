@@ -33,7 +33,7 @@ Result<Facts> FactsOfText(const std::string& text, const ToolContext& context,
   MPN_TRY_ASSIGN(auto source, runs::SourceOfLog(*std::move(opened), std::nullopt));
   std::vector<LogHit> hits;
   MPN_TRY(FindLogHits(imports::ByteSource::OfText(text), library, context.cancel, hits));
-  auto facts = GatherLog(source, std::move(hits), library);
+  auto facts = GatherLog(source, std::move(hits));
   if (facts && facts->summary.steps == 0 && facts->log_hits.empty()) return NothingInLog(counts);
   return facts;
 }

@@ -25,7 +25,6 @@ constexpr double kWeightScale = 2.2;
 constexpr double kLeastConfidence = 0.15;
 // What one matched signal is worth where it fits less than fully.
 constexpr double kCarrierWorth = 0.25;     // an alert of a layer that only carries
-constexpr double kElsewhereWorth = 0.5;    // a statistic of another layer than the producer
 constexpr double kConsequenceWorth = 0.3;  // what the scale does after the forward pass broke
 constexpr double kFarCodeWorth = 0.6;      // a static finding that is not near the producer
 constexpr double kWrongPrecision = 0.25;
@@ -101,6 +100,9 @@ Sentence AlertSentence(const SeenAlert& alert, Sentence how) {
   return {Form("{0}: {1}", "{0}：{1}"), {std::move(text), std::move(message)}};
 }
 
+// "layers.2" of "layers.2: aten.add.Tensor (model.py:20)", an operator of a module's own.
+std::string ModuleOf(const std::string& layer) { return layer.substr(0, layer.find(": ")); }
+
 // Only what came no later than the onset can be a cause; at its step the chosen place counts fully,
 // others as carriers.
 std::optional<Match> MatchAlert(const Signal& signal, const Facts& facts) {
@@ -128,21 +130,11 @@ std::optional<Match> MatchAlert(const Signal& signal, const Facts& facts) {
       continue;  // what gradients and losses do after the first bad value follows from it
     }
     if (!signal.phase.empty() && signal.phase != phase.text()) continue;
-    if (!cases::FitsLayer(signal, alert.layer)) continue;
+    if (!cases::FitsLayer(signal, ModuleOf(alert.layer))) continue;
     if (!best || worth > best->worth) best = Match{worth, AlertSentence(alert, how)};
     if (best->worth == 1) break;
   }
   return best;
-}
-
-std::optional<Match> MatchStat(const Signal& signal, const Facts& facts) {
-  for (const StatHit& hit : facts.stat_hits) {
-    if (hit.signal != signal.text) continue;
-    const bool elsewhere = facts.onset && !facts.onset->layer.empty() && !hit.layer.empty() &&
-                           hit.layer != facts.onset->layer;
-    return Match{elsewhere ? kElsewhereWorth : 1, StatSentence(signal, hit)};
-  }
-  return std::nullopt;
 }
 
 std::optional<Match> MatchSignal(const Signal& signal, const Facts& facts,
@@ -150,8 +142,6 @@ std::optional<Match> MatchSignal(const Signal& signal, const Facts& facts,
   switch (signal.kind) {
     case Signal::Kind::kAlert:
       return MatchAlert(signal, facts);
-    case Signal::Kind::kStat:
-      return MatchStat(signal, facts);
     case Signal::Kind::kScale: {
       const ScaleTrack& scale = facts.scale;
       const bool fits = (signal.name == "declining" && scale.declining) ||
@@ -196,8 +186,6 @@ bool Visible(const Signal& signal, const Facts& facts) {
     case Signal::Kind::kAlert:
     case Signal::Kind::kSign:
       return facts.monitored;
-    case Signal::Kind::kStat:
-      return facts.monitored && facts.has_activations;
     case Signal::Kind::kScale:
       return facts.summary.scale_first.has_value();
     case Signal::Kind::kRule:  // a checker that finds nothing proves nothing

@@ -13,10 +13,6 @@
 
 namespace mpnanny::diagnosis {
 
-// "the largest magnitude in the activation of blocks.2 was 61000 at step 40 (this case has more
-// than 60000)". `signal` is a kStat that `hit` fits.
-runs::Sentence StatSentence(const cases::Signal& signal, const StatHit& hit);
-
 // "Not seen, though it belongs to this case: the weights themselves are held in FP16 and there is
 // no loss scaling."
 runs::Sentence UnseenSentence(const cases::Signal& signal);

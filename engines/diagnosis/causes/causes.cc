@@ -33,11 +33,9 @@ bool IsCause(const Hypothesis& each) {
   return each.ground == Ground::kMeasured && each.confidence >= kLeastOfCause;
 }
 
-// Alerts and statistics of the monitor that say what a kind of finding says by comparison.
+// Alerts of the monitor that say what a kind of finding says by comparison.
 bool SameThing(const Word<FindingKind>& kind, const cases::Signal& signal) {
   const std::string& name = signal.name;
-  if (signal.kind == cases::Signal::Kind::kStat)
-    return kind == FindingKind::kFlushed && name == "zeros";
   if (signal.kind != cases::Signal::Kind::kAlert) return false;
   if (kind == FindingKind::kLostChange) return name == "STALE_UPDATE" || name == "ABSORPTION";
   if (kind == FindingKind::kFlushed) return name == "UNDERFLOW";
@@ -66,8 +64,7 @@ bool ShowsMoreThanItsKind(const runs::ShadowFinding& lead, const Hypothesis& fit
 // Whether something that is the case's own was looked for and not seen.
 bool LacksItsOwn(const Hypothesis& fitting) {
   return std::any_of(fitting.unseen.begin(), fitting.unseen.end(), [](const cases::Signal* signal) {
-    return signal->weight >= kOwnWeight && (signal->kind == cases::Signal::Kind::kAlert ||
-                                            signal->kind == cases::Signal::Kind::kStat);
+    return signal->weight >= kOwnWeight && signal->kind == cases::Signal::Kind::kAlert;
   });
 }
 
@@ -83,7 +80,7 @@ bool LacksItsSigns(const Hypothesis& fitting) {
 }
 
 // Whether the case speaks of what was measured: of the first value that is not finite, or of a
-// phenomenon that an alert or a statistic names as well.
+// phenomenon that an alert names as well.
 bool SpeaksOf(const Facts& facts, const std::vector<Claim>& claims, const Mechanism& mechanism,
               const Hypothesis& fitting) {
   const runs::ShadowFinding& lead = facts.measured.Lead(mechanism).finding;

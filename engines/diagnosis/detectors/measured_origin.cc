@@ -36,26 +36,35 @@ bool IsRuledOut(const Facts& facts, std::string_view sign) {
 
 namespace {
 
-// Faults of the training loop that a documented case is about.
-void TellLoop(const Facts& facts, std::vector<Claim>& claims) {
+// The sign by which documented cases know a fault that is measured and makes no value bad.
+const char* SignOf(const runs::ShadowFinding& finding) {
+  if (finding.kind == FindingKind::kNotZeroed) return "gradients-not-zeroed";
+  if (finding.kind == FindingKind::kFlushed && finding.phase == Phase::kBackward &&
+      finding.proof == Proof::kProven) {
+    return "gradients-flushed";
+  }
+  return nullptr;
+}
+
+void TellFaults(const Facts& facts, std::vector<Claim>& claims) {
   for (const MeasuredFinding& each : facts.measured.findings) {
-    if (each.finding.kind != FindingKind::kNotZeroed) continue;
+    const char* sign = SignOf(each.finding);
+    if (sign == nullptr || FindClaim(claims, sign)) continue;
     Claim claim;
-    claim.id = "gradients-not-zeroed";
+    claim.id = sign;
     claim.ground = Ground::kMeasured;
     claim.sentence = AboutMeasured();
     claim.strength = 1;
     claim.told = true;
     claim.place = FaultPlace{each.finding.step, each.finding.phase, "", "", "", ""};
     claims.push_back(std::move(claim));
-    return;
   }
 }
 
 }  // namespace
 
 void DetectMeasuredOrigin(const Facts& facts, std::vector<Claim>& claims) {
-  TellLoop(facts, claims);
+  TellFaults(facts, claims);
   const runs::ShadowFinding* origin = MeasuredOrigin(facts);
   if (!origin) return;
   const auto signs = SignsOf(*origin);

@@ -119,13 +119,6 @@ struct Course {
   int64_t zero_from = 0;  // the first of them
 };
 
-struct StatHit {       // a case's `stat:` signal that a recorded value fits
-  std::string signal;  // as written
-  int64_t step = 0;
-  std::string layer;  // raw; "" for a figure of the step
-  double value = 0;
-};
-
 struct LogHit {        // a case's `log:` signal that a line fits
   std::string signal;  // as written
   double weight = 0;
@@ -181,7 +174,6 @@ struct Facts {
   int64_t good_steps_after = 0;  // steps after the onset with a finite loss that were not skipped
   std::optional<Trend>
       trend;  // of the producer, or of the layer nearest to its limit before the onset
-  std::vector<StatHit> stat_hits;
   std::vector<LogHit> log_hits;         // `log:` signals that a line or the question fits
   bool code_checked = false;            // the run's code was given and looked at
   std::vector<StaticFinding> findings;  // near the producer first, then by severity

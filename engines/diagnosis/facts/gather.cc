@@ -9,9 +9,9 @@
 #include "base/text.h"
 #include "engines/diagnosis/facts/earlier_messages.h"
 #include "engines/diagnosis/facts/onset.h"
-#include "engines/diagnosis/facts/stat_signals.h"
 #include "engines/diagnosis/facts/step_pass.h"
 #include "engines/diagnosis/facts/trend.h"
+#include "engines/runs/remembered.h"
 #include "engines/runs/show.h"
 
 namespace mpnanny::diagnosis {
@@ -50,14 +50,6 @@ Result<void> GatherAlerts(const runs::Source& source, runs::Layers& layers, Fact
          {static_cast<int64_t>(kAlertsKept), static_cast<int64_t>(left_out)}});
   }
   return {};
-}
-
-// Of the first alert about a value that is not finite; the greatest number there is without one.
-int64_t FirstErrorStep(const Facts& facts) {
-  for (const SeenAlert& alert : facts.alerts) {
-    if (IsValueAlert(alert)) return alert.row.step;
-  }
-  return std::numeric_limits<int64_t>::max();
 }
 
 // What steps prove and no alert says: types that the monitor raised itself are left to it.
@@ -104,32 +96,17 @@ Result<void> GatherBadStates(const runs::Source& source, runs::Layers& layers, F
   return {};
 }
 
-// The samples before the onset, each read once: what detectors look at, which `stat:` signals fit,
-// the last clean one.
-Result<void> GatherSamples(const runs::Source& source, const cases::CaseLibrary& library,
-                           runs::Layers& layers, Facts& facts) {
+// The samples before the onset: what detectors look at, the last clean one.
+Result<void> GatherSamples(const runs::Source& source, runs::Layers& layers, Facts& facts) {
   const int64_t last = facts.onset ? facts.onset->step - 1 : std::numeric_limits<int64_t>::max();
   MPN_TRY_ASSIGN(auto steps, ChooseSamples(source, facts.summary.first_step.value_or(0), last));
-  StatSignals signals(library, layers);
-  auto profile = ReadProfile(source, steps, layers,
-                             [&](const runs::TensorRow& row) { return signals.Offer(row); });
+  auto profile = ReadProfile(source, steps, layers);
   if (!profile) return profile.error();
   facts.profile = *std::move(profile);
   if (facts.onset) {
     SetLastClean(facts.profile.last_clean, *facts.onset);
-    // At the onset's own step only the producer counts: what lies behind it carries what it made.
-    if (facts.onset->layer_id) {
-      if (auto states = GatherBadStates(source, layers, facts); !states) return states;
-      for (int64_t kind = runs::kInput; kind <= runs::kOptimizerState; ++kind) {
-        MPN_TRY_ASSIGN(auto cell,
-                       runs::ReadCell(source, facts.onset->step, *facts.onset->layer_id, kind));
-        for (const runs::TensorRow& row : cell) {
-          MPN_TRY(signals.Offer(row));
-        }
-      }
-    }
+    if (facts.onset->layer_id) MPN_TRY(GatherBadStates(source, layers, facts));
   }
-  facts.stat_hits = signals.Take();
   for (const Series& series : facts.profile.series) {
     facts.has_activations = facts.has_activations || series.kind == runs::kActivation;
     facts.has_gradients = facts.has_gradients || series.kind == runs::kGradient ||
@@ -215,18 +192,19 @@ Result<void> NoteLimits(const runs::Source& source, Facts& facts) {
   return {};
 }
 
-}  // namespace
+// Of whom a conversation asks: the run, one that it is compared with, other models of the program.
+// The profile of a large model is some megabytes.
+constexpr size_t kRemembered = 4;
 
-Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& library,
-                        CancelToken::Clock::duration limit) {
+Result<Facts> Gather(const runs::Source& source, CancelToken::Clock::duration limit) {
   Facts facts;
   facts.status = source.run.status;
   facts.ended_by_signal = source.run.end_reason == EndReason::kSignal;
   facts.precision = source.run.precision;
   runs::Layers layers(source);
   MPN_TRY(GatherAlerts(source, layers, facts));
-  StepPass steps(library, limit);
-  MPN_TRY(steps.Read(source, FirstErrorStep(facts), facts));
+  StepPass steps(limit);
+  MPN_TRY(steps.Read(source, facts));
   auto loop = ReadLoopCalls(source);
   if (!loop) return loop.error();
   facts.loop = *std::move(loop);
@@ -244,10 +222,7 @@ Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& li
   SetAsideConsequences(facts.measured,
                        facts.onset ? std::optional(facts.onset->step) : std::nullopt);
   SetAsideMinor(facts.summary, facts.measured);
-  if (auto samples = GatherSamples(source, library, layers, facts); !samples) {
-    return samples.error();
-  }
-  MPN_TRY(steps.TakeSignals(source, facts));
+  MPN_TRY(GatherSamples(source, layers, facts));
   if (facts.onset) {
     auto trend = FindTrend(source, facts, layers);
     if (!trend) return trend.error();
@@ -255,6 +230,20 @@ Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& li
   }
   MPN_TRY(NoteLimits(source, facts));
   return facts;
+}
+
+}  // namespace
+
+Result<Facts> GatherRun(const runs::Source& source, CancelToken::Clock::duration limit) {
+  static runs::Remembered<Facts> remembered(kRemembered);
+  const std::string key = runs::StampOfRun(source);
+  auto known = remembered.Find(key);
+  if (!known) {
+    auto facts = Gather(source, limit);
+    if (!facts) return facts.error();
+    known = remembered.Keep(facts->summary.ended_after ? "" : key, *std::move(facts));
+  }
+  return *known;
 }
 
 }  // namespace mpnanny::diagnosis

@@ -4,16 +4,13 @@
 
 #include "base/cancel.h"
 #include "base/result.h"
-#include "engines/cases/case.h"
 #include "engines/diagnosis/facts/facts.h"
 #include "engines/runs/run.h"
 
 namespace mpnanny::diagnosis {
 
-// `library`: whose `stat:` signals are looked for in the samples; `limit`: of the pass over all
-// steps.
-Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& library,
-                        CancelToken::Clock::duration limit);
+// `limit`: of the pass over all steps. Facts of a run that nobody writes any more are remembered.
+Result<Facts> GatherRun(const runs::Source& source, CancelToken::Clock::duration limit);
 
 }  // namespace mpnanny::diagnosis
 

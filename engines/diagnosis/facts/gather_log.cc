@@ -39,7 +39,7 @@ Onset OnsetOfEvaluation(const Facts& facts) {
 }  // namespace
 
 Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
-                        const cases::CaseLibrary& library, CancelToken::Clock::duration limit) {
+                        CancelToken::Clock::duration limit) {
   Facts facts;
   facts.monitored = false;
   facts.log_hits = std::move(hits);
@@ -52,8 +52,8 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
   auto evaluations = runs::ReadEvaluations(source);
   if (!evaluations) return evaluations.error();
   facts.evaluations = *std::move(evaluations);
-  StepPass steps(library, limit);
-  MPN_TRY(steps.Read(source, std::numeric_limits<int64_t>::max(), facts));
+  StepPass steps(limit);
+  MPN_TRY(steps.Read(source, facts));
   const StepCourse& course = steps.course();
   facts.alerts = course.DerivedAlerts();
   if (SpikesAreNoise(facts.turns)) {
@@ -90,19 +90,6 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
   } else if (facts.evaluations.first_bad) {
     facts.onset = OnsetOfEvaluation(facts);
     facts.bad_at_end = facts.evaluations.bad_at_end;
-  }
-  MPN_TRY(steps.TakeSignals(source, facts));
-  // A 0 that may stand for NaN is no figure that a case is known by.
-  if (facts.course.zero_losses > 0) {
-    std::erase_if(facts.stat_hits, [](const StatHit& hit) {
-      return hit.signal.find("step.loss ") != std::string::npos && hit.value == 0;
-    });
-  }
-  // Logs of FP16 often print the norm of scaled gradients: a bound on it means nothing.
-  if (facts.summary.scale_max.value_or(1) > 1) {
-    std::erase_if(facts.stat_hits, [](const StatHit& hit) {
-      return hit.signal.find("step.grad_norm") != std::string::npos;
-    });
   }
   if (facts.summary.steps == 0) return facts;
   if (!facts.summary.scale_first) {

@@ -23,7 +23,6 @@ Result<void> FindLogHits(imports::ByteSource text, const cases::CaseLibrary& lib
 
 // The facts of a run without monitor: what a monitored one would have from its steps alone.
 Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
-                        const cases::CaseLibrary& library,
                         CancelToken::Clock::duration limit = runs::kPassTime);
 
 }  // namespace mpnanny::diagnosis

@@ -59,8 +59,7 @@ Result<std::vector<int64_t>> ChooseSamples(const runs::Source& source, int64_t f
 }
 
 Result<Profile> ReadProfile(const runs::Source& source, const std::vector<int64_t>& steps,
-                            runs::Layers& layers,
-                            const std::function<Result<void>(const runs::TensorRow&)>& visit) {
+                            runs::Layers& layers) {
   Profile profile;
   MPN_TRY_ASSIGN(auto dtypes, runs::ReadDtypeNames(source));
   std::map<std::tuple<int64_t, int64_t, int64_t>, Series> found;
@@ -72,7 +71,6 @@ Result<Profile> ReadProfile(const runs::Source& source, const std::vector<int64_
     bool clean = !rows.empty();
     for (const runs::TensorRow& row : rows) {
       clean = clean && row.NonFinite() == 0;
-      MPN_TRY(visit(row));
       if (row.slot >= static_cast<int64_t>(kSlots) && row.kind != runs::kOptimizerState) continue;
       auto [it, fresh] = found.try_emplace({row.layer_id, row.kind, row.slot});
       Series& series = it->second;

@@ -7,7 +7,6 @@
 #define MPNANNY_ENGINES_DIAGNOSIS_FACTS_PROFILE_H_
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,10 +52,9 @@ struct Profile {
 // The samples that tell most: the last ones of steps [.., last], and some in even spacing before.
 Result<std::vector<int64_t>> ChooseSamples(const runs::Source& source, int64_t first, int64_t last);
 
-// Reads them once. `visit` sees every row, newest sample first.
+// Reads them once.
 Result<Profile> ReadProfile(const runs::Source& source, const std::vector<int64_t>& steps,
-                            runs::Layers& layers,
-                            const std::function<Result<void>(const runs::TensorRow&)>& visit);
+                            runs::Layers& layers);
 
 }  // namespace mpnanny::diagnosis
 

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "engines/diagnosis/facts/onset.h"
-#include "engines/diagnosis/summary/stability.h"
 #include "engines/diagnosis/facts/trend.h"
+#include "engines/diagnosis/summary/stability.h"
 #include "engines/runs/alerts.h"
 #include "engines/runs/operator_words.h"
 #include "engines/runs/shadow_text.h"
