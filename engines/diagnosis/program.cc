@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "engines/diagnosis/facts/code_evidence.h"
 #include "engines/diagnosis/facts/gather.h"
@@ -32,6 +33,18 @@ bool AddHits(const std::string& text, bool raised, const cases::CaseLibrary& lib
   return quotes;
 }
 
+// Escaped, as texts are; "" if it is not known.
+std::string ScriptFolder(const runs::Run& run) {
+  if (run.environment.empty()) return "";
+  const auto environment = ParseJson(run.environment);
+  if (!environment || !environment->is_object()) return "";
+  const auto script = environment->find("script");
+  if (script == environment->end() || !script->is_string()) return "";
+  const std::string path = script->get<std::string>();
+  const size_t end = path.rfind('/');
+  return path.starts_with('/') && end > 0 ? EscapeControl(path.substr(0, end), 400) : "";
+}
+
 Result<Diagnosed> DiagnoseSource(const runs::Source& source, const Request& request,
                                  const ToolContext& context, const cases::CaseLibrary& library) {
   auto gathered = source.format.empty() ? GatherRun(source, request.pass_time)
@@ -39,7 +52,7 @@ Result<Diagnosed> DiagnoseSource(const runs::Source& source, const Request& requ
   if (!gathered) return gathered.error();
   return DiagnoseFacts(request, context, library,
                        {runs::ShownHandle(source), runs::Name(source.run.name), "",
-                        runs::Time(source.run.started_at)},
+                        runs::Time(source.run.started_at), ScriptFolder(source.run)},
                        *std::move(gathered));
 }
 

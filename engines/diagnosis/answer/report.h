@@ -17,6 +17,7 @@ struct Subject {
   // The run that was asked about, where another model of its program is diagnosed; else "".
   std::string asked;
   std::string started;  // when a monitored run began, ISO 8601; many runs have one name
+  std::string folder;   // of the run's script: the text names files from there; "": not known
 };
 
 // `chinese_too`: the sentences stand in Chinese as well, under "zh" with the same names; what has

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 
 #include "base/layer_word.h"
 #include "base/text.h"
@@ -209,13 +210,38 @@ std::string FirstBadText(const Facts& facts, const Onset& onset, const Extent& e
   return text + ".\n";
 }
 
-std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosis& d,
-                      const Extent& extent) {
-  std::string text = HeadText(facts, d, extent);
-  text += (subject.run.empty() ? "Log: " + subject.name
-                               : "Run: " + subject.run + " \"" + subject.name + "\"") +
-          (subject.started.empty() ? "" : ", started " + subject.started) + "\n";
+std::string SubjectText(const Subject& subject) {
+  std::string text = subject.run.empty() ? "Log: " + subject.name
+                                         : "Run: " + subject.run + " \"" + subject.name + "\"";
+  if (!subject.started.empty()) text += ", started " + subject.started;
+  if (!subject.folder.empty()) text += ", code in " + subject.folder;
+  text += "\n";
   if (!subject.asked.empty()) text += "Asked about: " + subject.asked + "\n";
+  return text;
+}
+
+// Names of files in `folder` as they are seen from there.
+std::string From(const std::string& folder, const std::string& text) {
+  if (folder.empty()) return text;
+  const std::string prefix = folder + "/";
+  std::string shorter;
+  for (size_t at = 0; at < text.size();) {
+    const size_t next = std::min(text.find(prefix, at), text.size());
+    shorter += text.substr(at, next - at);
+    at = next;
+    if (at == text.size()) break;
+    const char before = at == 0 ? ' ' : text[at - 1];
+    const bool whole = !std::isalnum(static_cast<unsigned char>(before)) && before != '_' &&
+                       before != '.' && before != '-';
+    if (!whole) shorter += prefix;
+    at += prefix.size();
+  }
+  return shorter;
+}
+
+std::string FindingsText(const Subject& subject, const Facts& facts, const Diagnosis& d,
+                         const Extent& extent) {
+  std::string text;
   if (d.first_bad) text += FirstBadText(facts, *d.first_bad, extent);
   text += CausesText(d, extent) + ShadowText(facts, d, extent);
   std::vector<runs::Sentence> shown = d.observations;
@@ -249,6 +275,12 @@ std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosi
             (subject.run.empty() ? "." : "; single alerts: query_alerts.") + "\n";
   }
   return text;
+}
+
+std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosis& d,
+                      const Extent& extent) {
+  return From(subject.folder, HeadText(facts, d, extent)) + SubjectText(subject) +
+         From(subject.folder, FindingsText(subject, facts, d, extent));
 }
 
 }  // namespace
