@@ -32,6 +32,35 @@ TEST(Causes, WhatIsNotFiniteUpToTwoStepsAfterTheFirstBadOneExplainsIt) {
   EXPECT_FALSE(ExplainsOnset(healthy, healthy.measured.mechanisms[0]));
 }
 
+// A file may hold what is not finite, or the program has made it before the model.
+TEST(Causes, OfABatchThatWasNotComparedPrecisionIsNotExcluded) {
+  const auto library = LibraryOf({{.id = "data",
+                                   .signals = {{"sign: data-not-finite", 9}},
+                                   .category = "not-precision",
+                                   .components = {"data"}},
+                                  {.id = "other", .signals = {{"sign: diverged", 9}}}});
+  const std::vector<Claim> claims = {Sure("data-not-finite"), Sure("diverged")};
+  const auto cause = [&](const Facts& facts, const char* id) {
+    const auto causes = FindCauses(facts, claims, library);
+    const Hypothesis* named = NamedIn(causes, id);
+    EXPECT_NE(named, nullptr) << id;
+    return named == nullptr ? Hypothesis() : *named;
+  };
+  Facts facts;
+  Breaks(facts, 10, "data");
+  EXPECT_EQ(cause(facts, "data").confidence, 0.75);
+  EXPECT_FALSE(cause(facts, "data").precision.empty());
+  EXPECT_TRUE(cause(facts, "other").precision.empty());
+  Breaks(facts, 10, "forward");
+  EXPECT_GT(cause(facts, "data").confidence, 0.75);
+  // A shadow step has compared it.
+  Facts measured = WithFindings({FaultOf("undefined", 10, "data")});
+  Breaks(measured, 10, "data");
+  for (const Hypothesis& each : FindCauses(measured, claims, library)) {
+    if (each.cause && !each.mechanism) EXPECT_TRUE(each.precision.empty());
+  }
+}
+
 TEST(Causes, LaterWhatGoesOnInTheSamePhaseIsTheSame) {
   runs::ShadowFinding again = FaultOf("range", 30);
   again.repeats = 2;

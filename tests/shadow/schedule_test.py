@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
+import torch
+from finds import Finds
 from mpnanny import MixedPrecisionNanny
 from mpnanny.shadow.schedule import AT_ONCE, SECONDS, SHARE, Asked, Schedule, parse
 from torch import nn
@@ -133,6 +135,40 @@ def test_evaluations_are_looked_at_ever_more_rarely():
     schedule.extra = SECONDS
     assert not any(schedule.evaluation(10) for _ in range(9))
     assert not Schedule(parse("every=5")).evaluation(5)
+
+
+def test_changes_of_the_state_are_looked_at_ever_more_rarely():
+    schedule = Schedule(parse("auto"))
+    run_of(schedule, 10, 0.1, 0.01)
+    assert [schedule.changed(10) for _ in range(5)] == [True, True, False, True, False]
+    schedule.extra = SECONDS
+    assert not any(schedule.changed(10) for _ in range(9))
+    assert not Schedule(parse("every=5")).changed(5)
+
+
+@pytest.mark.parametrize(("halves", "why"), [(True, ["change"]), (False, [])])
+def test_the_step_after_a_cast_is_looked_at(db, database, halves, why):
+    """Adam's eps is 0 in FP16, and so are second moments: the first update breaks."""
+    torch.manual_seed(0)
+    model = nn.Linear(8, 4)
+
+    def train(steps: int, dtype: torch.dtype) -> None:
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+        for _ in range(steps):
+            optimizer.zero_grad()
+            (1e-3 * model(torch.randn(16, 8, dtype=dtype)).float().square().mean()).backward()
+            optimizer.step()
+
+    with MixedPrecisionNanny(model, db=db, shadow="auto", quiet=True):
+        train(20, torch.float32)
+        if halves:
+            model.half()
+        train(3, torch.float16 if halves else torch.float32)
+    rows = database().rows("SELECT step, why FROM shadow_step")
+    assert [each["why"] for each in rows if each["why"] == "change"] == why
+    found = Finds(database()).all
+    broke = [each for each in found if each["kind"] == "range" and each["step"] == 20]
+    assert [each["precision"] for each in broke][:1] == (["proven"] if halves else [])
 
 
 def test_dear_steps_are_spread_over_a_long_run():

@@ -91,6 +91,11 @@ bool HasNarrow(const ShadowEvidence& measured) {
          std::any_of(measured.minor.begin(), measured.minor.end(), narrow);
 }
 
+bool HasShadow(const Facts& facts, int64_t step) {
+  return std::any_of(facts.measured.steps.begin(), facts.measured.steps.end(),
+                     [&](const runs::ShadowStep& each) { return each.step == step; });
+}
+
 }  // namespace
 
 Sentence NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
@@ -168,7 +173,7 @@ Sentence NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
                  "练过第 {0} 步，查看 {1} 的 absmax。"),
             {facts.onset->step, runs::Name(facts.onset->layer)}};
   }
-  if (facts.measured.steps.empty()) {
+  if (facts.measured.steps.empty() || (facts.onset && !HasShadow(facts, facts.onset->step))) {
     const int64_t step = facts.onset ? facts.onset->step : 0;
     return {Form("Record the run again with `mpnanny run --shadow steps={0}-{1} -- …` from the "
                  "last checkpoint before it: those steps then run a second time in FP64, which "

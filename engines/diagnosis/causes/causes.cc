@@ -27,6 +27,7 @@ constexpr double kElsewhere = 0.7;
 constexpr double kLeastOfCause = 0.5;
 constexpr double kMostOfRecord = 0.9;  // what the record shows without a comparison
 constexpr double kCameNear = 0.6;      // measured before, and not at the step itself
+constexpr double kNotCompared = 0.75;  // seen as it came in, and not how it was made
 
 // Measured, and not so doubtful that it may as well come of something else.
 bool IsCause(const Hypothesis& each) {
@@ -213,6 +214,21 @@ void AddNearLimit(const Facts& facts, std::vector<Hypothesis>& causes) {
   }
 }
 
+// A batch that came in with values that are not finite: a file may hold them, or the program made
+// them of good ones before the model, in 16 bits too.
+void DoubtData(const Facts& facts, std::vector<Hypothesis>& causes) {
+  if (!facts.onset || facts.onset->phase != Phase::kData) return;
+  for (Hypothesis& each : causes) {
+    if (each.mechanism || !each.cause || each.cause->category != "not-precision") continue;
+    each.confidence = std::min(each.confidence, kNotCompared);
+    each.precision = runs::Form(
+        "Whether precision has a part in it is not established: a file may hold such values, or "
+        "the program may make them before the model; that step was not compared with FP64.",
+        "是否与精度有关尚未确定：可能是文件中就有这样的值，也可能是程序在模型之前产生的；"
+        "那一步没有与 FP64 比较。");
+  }
+}
+
 Hypothesis FromMechanism(const Facts& facts, size_t index) {
   const Mechanism& mechanism = facts.measured.mechanisms[index];
   Hypothesis hypothesis;
@@ -345,7 +361,10 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
     causes.push_back(std::move(each));
   }
   AddUndocumented(claims, causes);
-  if (!leading || !ExplainsOnset(facts, *leading)) AddNearLimit(facts, causes);
+  if (!leading || !ExplainsOnset(facts, *leading)) {
+    DoubtData(facts, causes);
+    AddNearLimit(facts, causes);
+  }
   // Where what came in has no name, who carries it explains nothing yet.
   const bool named = leading && (!facts.measured.Lead(*leading).finding.was_bad_before ||
                                  !facts.measured.Lead(*leading).finding.carrier.whose.empty() ||

@@ -100,6 +100,7 @@ class Schedule:
         self._why = ""
         self._last_drift = -DRIFT_GAP
         self._evaluations = 0
+        self._changes = 0  # of the state, by casts and loads
         self._evaluated_at = 0  # before which step the newest one was
         self._epoch_ends = -1  # the step before which the next one is expected
         self._length: int | None = None  # of the run, in steps, where it is known
@@ -211,6 +212,14 @@ class Schedule:
         epoch, self._evaluated_at = step - self._evaluated_at, step
         self._epoch_ends = step + epoch - 1 if epoch > 1 else -1
         is_next = _is_next(self._evaluations)
+        return self._asked.mode == "auto" and is_next and self._can_afford(step)
+
+    def changed(self, step: int) -> bool:
+        """A module was cast, or a state loaded, before the forward pass of step `step`: whether the
+        step is looked at from there on, as after the first, the second, the fourth … change.
+        """
+        self._changes += 1
+        is_next = _is_next(self._changes)
         return self._asked.mode == "auto" and is_next and self._can_afford(step)
 
     def can_pay(self, cost: float) -> bool:

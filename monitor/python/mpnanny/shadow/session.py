@@ -19,6 +19,7 @@ from torch.nn.parameter import is_lazy
 from ..fp64.findings import CameIn, Finding
 from ..fp64.history import is_float
 from ..fp64.places import Site
+from ..model import casts, checkpoints
 from ..model.functional import plain
 from ..model.parts import roots
 from ..model.shards import local_part
@@ -36,6 +37,11 @@ from .stopwatch import Stopwatch
 from .surroundings import Sink, Stack
 
 MOST_EVALUATION = 1.0  # seconds of its own that the shadow of an evaluation may take
+
+
+def _changes() -> int:
+    """Casts of modules to 16 bits and loads so far."""
+    return casts.count() + checkpoints.loads()
 
 
 class ShadowSession:
@@ -81,6 +87,7 @@ class ShadowSession:
         self._number = 0  # the step's number
         self._over = False  # it has ended; what follows until the model runs belongs to it
         self._evaluated = False  # the model was evaluated after the last step
+        self._changes_seen = _changes()
         self._began = Stopwatch()
         # The run.
         self._on = True
@@ -168,8 +175,18 @@ class ShadowSession:
     def model_runs(self, args: Any, kwargs: Any, device: str) -> None:
         """The model's forward pass begins, with gradients."""
         self._heard_model = True
+        if self._has_changed() and self._schedule.changed(self._count):
+            self._begin("change")
         if self.watches_failures:
             self._failing.model_runs(args, kwargs, device)
+
+    def _has_changed(self) -> bool:
+        """Whether modules were cast or states loaded since the last forward pass, in a step without
+        shadow that may still begin one: what a change breaks it breaks at once.
+        """
+        count = _changes()
+        is_new, self._changes_seen = count != self._changes_seen, count
+        return is_new and self._step is None and self._on and not self._schedule.eager
 
     def model_evaluates(self) -> None:
         """The model runs in an evaluation. Its metrics may steer the training: it is looked at
