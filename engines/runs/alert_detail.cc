@@ -115,8 +115,8 @@ std::string IndicesText(const char* noun, const std::vector<int64_t>& indices, i
 }
 
 std::string TensorText(const BadTensor& tensor) {
-  std::string text = "input " + std::to_string(tensor.input) + " (" +
-                     EscapeControl(tensor.dtype, 40) + " [";
+  std::string text =
+      "input " + std::to_string(tensor.input) + " (" + EscapeControl(tensor.dtype, 40) + " [";
   for (size_t i = 0; i < tensor.shape.size(); ++i) {
     text += (i > 0 ? ", " : "") + std::to_string(tensor.shape[i]);
   }
@@ -133,8 +133,7 @@ std::string TensorText(const BadTensor& tensor) {
     text += ", in " + IndicesText("row", tensor.rows, tensor.row_count, tensor.shape.front());
   }
   if (!tensor.columns.empty() && !tensor.shape.empty()) {
-    text +=
-        ", " + IndicesText("column", tensor.columns, tensor.column_count, tensor.shape.back());
+    text += ", " + IndicesText("column", tensor.columns, tensor.column_count, tensor.shape.back());
   }
   return text;
 }

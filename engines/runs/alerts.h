@@ -28,7 +28,7 @@ struct AlertRow {
   std::optional<int64_t> producer;  // 1: its inputs were clean; 0: it only carries
   int64_t repeats = 1;
   std::optional<int64_t> last_step;
-  std::string message;  // raw, at most 4,000 bytes
+  std::string message;      // raw, at most 4,000 bytes
   std::string detail = {};  // JSON as written, at most 16,000 bytes; "" if there is none
   // Of merged ranks, those that told it, ascending; empty for one process.
   std::vector<int64_t> ranks = {};

@@ -11,7 +11,8 @@
 
 namespace mpnanny::runs {
 
-// What the text of a field may be. A list holds what its elements do; an object has fields of its own.
+// What the text of a field may be. A list holds what its elements do; an object has fields of its
+// own.
 enum class FieldContent {
   kFigure,      // none: numbers, yes and no. What is not finite is a word
   kWord,        // the monitor's own words, or a dtype

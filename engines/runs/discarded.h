@@ -1,5 +1,5 @@
-// Gradients that were not finite and never came into the weights: a GradScaler, or the program's own
-// test, left the step out.
+// Gradients that were not finite and never came into the weights: a GradScaler, or the program's
+// own test, left the step out.
 //
 // Free function; reads a few rows of the run.
 #ifndef MPNANNY_ENGINES_RUNS_DISCARDED_H_

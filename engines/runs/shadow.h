@@ -124,7 +124,8 @@ struct ShadowFinding {
   bool rounded_before = false;
   bool rounded_between = false;  // lost_change: of weights, between two steps of the optimizer
   bool lost_before =
-      false;  // lost_change: more than rounding can lose here: what came in had lost it
+      false;         // lost_change: more than rounding can lose here: what came in had lost it
+  std::string home;  // the line that gave what is read or changed here its format; "": not known
   std::optional<ShadowOrigin> origin;  // absent: it made the error itself
   std::vector<ShadowReach> reach;
   std::optional<ShadowCure> cure;

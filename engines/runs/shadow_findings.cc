@@ -333,6 +333,7 @@ Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
       since && *since >= 0 && *since <= finding.step) {
     finding.since = static_cast<int64_t>(*since);
   }
+  finding.home = TextOf(detail, "home");
   finding.rounded_before = IsSet(detail, "rounded_before");
   finding.rounded_between = IsSet(detail, "rounded_between");
   finding.lost_before = IsSet(detail, "lost_before");

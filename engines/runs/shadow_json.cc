@@ -91,6 +91,7 @@ Json FindingJson(const ShadowFinding& f, std::string_view module, bool full) {
   json["error_in"] = JsonNumber(f.error_in, 3);
   json["error_out"] = JsonNumber(f.error_out, 3);
   json["origin"] = OriginJson(f.origin);
+  if (!f.home.empty()) json["format_from"] = OrNull(f.home, 240);
   if (!f.inputs_from.empty()) json["inputs_from"] = LinesJson(f.inputs_from);
   if (f.derivative_at) {
     json["derivative_at"] = {{"held", JsonNumber(f.derivative_at->held, 6)},

@@ -148,8 +148,7 @@ void AddTimes(ShadowSteps& steps) {
     if (!step.seconds) continue;
     steps.seconds = steps.seconds.value_or(0) + *step.seconds;
     if (!plain) continue;
-    steps.extra_seconds =
-        steps.extra_seconds.value_or(0) + std::max(0.0, *step.seconds - *plain);
+    steps.extra_seconds = steps.extra_seconds.value_or(0) + std::max(0.0, *step.seconds - *plain);
   }
 }
 
@@ -181,10 +180,9 @@ Result<ShadowProfile> ShadowProfile::Open(const Source& source) {
     if (!step_from) return step_from.error();
     auto rows = database.Prepare(
         "SELECT " +
-        database.ColumnsOrNull(
-            kProfile, {"layer_id", "phase", "dtype", "operators", "error", "amplification",
-                       "absmax", "rms", "fp16", "bf16", "e4m3", "e5m2", "fp16_overflow",
-                       "fp16_underflow"}) +
+        database.ColumnsOrNull(kProfile, {"layer_id", "phase", "dtype", "operators", "error",
+                                          "amplification", "absmax", "rms", "fp16", "bf16", "e4m3",
+                                          "e5m2", "fp16_overflow", "fp16_underflow"}) +
         " FROM shadow_profile WHERE run_id=?1 AND step=?2");
     if (!rows) return rows.error();
     step_from->Bind(1, *RunOf(source, place).handle.run_id);

@@ -16,8 +16,8 @@
 namespace mpnanny::runs {
 
 // `next(step)` gives the first recorded step at or after a step, as Result<std::optional<int64_t>>.
-// About `most` of those from the first to `last`, ascending, both ends among them; empty where there
-// is none.
+// About `most` of those from the first to `last`, ascending, both ends among them; empty where
+// there is none.
 template <typename Next>
 Result<std::vector<int64_t>> SpreadSteps(Next next, int64_t last, size_t most) {
   std::vector<int64_t> steps;

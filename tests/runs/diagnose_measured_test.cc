@@ -300,6 +300,28 @@ TEST(DiagnoseMeasuredTest, RoundingBetweenStepsIsMeasuredOnTheRunItself) {
       << answer.text;
 }
 
+TEST(DiagnoseMeasuredTest, TheLineThatGaveSomethingItsFormatIsWhereToChange) {
+  for (const bool known : {true, false}) {
+    TempFolder folder;
+    Recording db(folder.File("m.db"));
+    db.Run("counts", "closed", "bf16");
+    Steps(db);
+    AddFinding(db, 4,
+               {.kind = "lost_change",
+                .op = "aten.add_.Tensor",
+                .dtype = "bfloat16",
+                .share = 0.9,
+                .detail = known ? R"({"since": 1, "home": "counts.py:23"})" : R"({"since": 1})"});
+    const ToolOutput answer = Ask(folder);
+    const Json& first = answer.structured["hypotheses"][0];
+    const std::string fix = first["fix"];
+    EXPECT_EQ(fix.find("gets its format at counts.py:23 in FP32") != std::string::npos, known)
+        << fix;
+    const auto lines = first["lines"].get<std::vector<std::string>>();
+    EXPECT_EQ(std::count(lines.begin(), lines.end(), "counts.py:23"), known ? 1 : 0);
+  }
+}
+
 TEST(DiagnoseMeasuredTest, ChangesTooSmallForFp32MatterWhereTheLossDoesNotFall) {
   for (const double to : {0.5, 2.0}) {
     TempFolder folder;

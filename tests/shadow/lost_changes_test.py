@@ -7,8 +7,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from finds import Finds
+from finds import Finds, text_of
 from mpnanny import MixedPrecisionNanny
+from mpnanny.fp64.births import Births
+from mpnanny.fp64.operators import operator_of
+from mpnanny.fp64.places import Site
 from torch import nn
 
 # --- changes that get lost ---
@@ -43,6 +46,57 @@ def test_bf16_weights_that_stay_lose_their_updates(train):
     assert first["step"] >= 2 and first["last_step"] == 7  # one lost update means nothing
     assert json.loads(first["detail"])["since"] == 0
     assert first["share"] > 0.9 and first["repeats"] >= 4
+
+
+class Counts:
+    """Of items that were seen; they end at 256."""
+
+    def __init__(self) -> None:
+        self.seen: torch.Tensor | None = None
+
+    def add(self) -> torch.Tensor:
+        if self.seen is None:
+            self.seen = torch.full((64,), 256.0, dtype=torch.bfloat16)
+        self.seen += 1.0
+        return self.seen
+
+
+def test_the_line_that_gave_a_table_its_format_is_named(train):
+    model, counts = nn.Linear(64, 4), Counts()
+
+    def loss(_step: int) -> torch.Tensor:
+        return (model(torch.rand(8, 64)) / counts.add().float()[:4]).square().mean()
+
+    first = train(model, loss, steps=8).first()
+    assert (first["kind"], first["line"]) == ("lost_change", "self.seen += 1.0")
+    home = text_of(json.loads(first["detail"])["home"])
+    assert home == "self.seen = torch.full((64,), 256.0, dtype=torch.bfloat16)"
+
+
+def test_the_line_that_cast_the_weights_is_named(train):
+    model = nn.Linear(64, 4)
+
+    def loss(step: int) -> torch.Tensor:
+        if step == 0:
+            model.to(torch.bfloat16)
+        return model(torch.rand(8, 64).bfloat16()).float().square().mean()
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-5)
+    first = train(model, loss, steps=8, optimizer=optimizer).first()
+    assert (first["kind"], first["phase"]) == ("lost_change", "optimizer")
+    assert text_of(json.loads(first["detail"])["home"]) == "model.to(torch.bfloat16)"
+
+
+def test_memory_that_came_in_place_of_other_has_its_own_line():
+    births = Births()
+    for line in (1, 2):
+        site = Site("aten.ones", "", "data", "train.py", line, None)
+        made = torch.ones(8, dtype=torch.float16)
+        births.saw(operator_of(torch.ops.aten.ones.default), (), made, site)
+        assert births.of(made) is site
+        assert births.of(made[2:]) is site
+        del made
+    assert births.of(torch.ones(8)) is None
 
 
 def test_a_gradient_that_was_rounded_to_zero_is_lost_before_the_update(train):

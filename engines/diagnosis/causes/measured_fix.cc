@@ -407,7 +407,14 @@ Sentence MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechanism)
              "0 的数、没有先减去最大输入的指数。"),
         {WhereToChange(finding)}};
   }
-  if (finding.proof == Proof::kProven) return FixOfPrecision(finding);
+  if (finding.proof == Proof::kProven) {
+    Sentence fix = FixOfPrecision(finding);
+    if (finding.home.empty()) return fix;
+    return {Form("Keep what gets its format at {0} in {1}, and cast a copy of it where fewer bits "
+                 "are wanted. Or: {2}",
+                 "把在 {0} 得到其格式的值保存为 {1}，在需要较少位数的地方使用转换副本。或者：{2}"),
+            {EscapeControl(finding.home, kPlaceBytes), WideFormat(finding), std::move(fix)}};
+  }
   if (finding.kind == FindingKind::kUndefined) return FixOfUndefined(finding);
   if (finding.proof == Proof::kExcluded) {
     return {Form("Change what is computed {0}; another format does not help.",

@@ -110,9 +110,12 @@ std::vector<std::string> LinesOf(const runs::ShadowFinding& finding) {
       finding.origin->source != finding.source) {
     lines.push_back(finding.origin->source);
   }
-  if (!finding.cure) return lines;
-  for (const std::string& line : finding.cure->lines) {
-    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
+  std::vector<std::string> others = {finding.home};
+  if (finding.cure)
+    others.insert(others.end(), finding.cure->lines.begin(), finding.cure->lines.end());
+  for (const std::string& line : others) {
+    if (!line.empty() && std::find(lines.begin(), lines.end(), line) == lines.end())
+      lines.push_back(line);
   }
   return lines;
 }

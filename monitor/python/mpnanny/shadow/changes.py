@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from ..fp64.births import NARROW, Births
 from ..fp64.call import Call, Written
 from ..fp64.comparison import Change
 from ..fp64.elsewhere import Elsewhere
@@ -75,6 +76,9 @@ class Changes:
         self._elsewhere = Elsewhere()
         self._rounding = RandomRounding()
         self.unwritten = Unwritten()
+        self.births = Births()
+        # Where what is read or changed in the step under way got its format, by Site.key.
+        self.homes: dict[Any, Site] = {}
         self.kept = Kept()
         self.lasting = LastingReferences()
         self._step = 0  # that is under way
@@ -201,9 +205,25 @@ class Changes:
                 tape.judge.kept_at_random(name)
             sizes = _sizes([seen for _, _, seen in lost if id(seen) not in held])
             for number, name, seen in lost:
+                self._tell_home(seen)
                 own = sizes.get(id(seen), (0.0, 0.0, 0.0))
                 tape.judge.lost_line(number, name, id(seen) in held, *own)
         self._forget()
+
+    def reads(self, site: Site, operands: Iterable[torch.Tensor]) -> None:
+        """An operator at `site` is about to read `operands`: what goes wrong there may do so
+        because of a format that something has had since before.
+        """
+        for each in operands:
+            home = self.births.of(each) if each.dtype in NARROW else None
+            if home is not None and home.phase == "data" and home.source != site.source:
+                self.homes.setdefault(site.key, home)
+
+    def _tell_home(self, seen: _Seen) -> None:
+        tensor = seen.tensor()
+        home = None if tensor is None else self.births.of(tensor)
+        if home is not None and home.source != seen.site.source:
+            self.homes[seen.site.key] = home
 
     def _together(
         self, tape: Tape, names: list[str]

@@ -159,6 +159,8 @@ class ShadowMode(StepMode):
                     self.dependencies.saw(
                         operator, self._site, backward, args, kwargs, result, slot_of
                     )
+                    if self._site is not None and not backward:
+                        self.changes.births.saw(operator, (args, kwargs), result, self._site)
             except NotImplementedError:
                 self.restarts["torch.func"] += 1
             except Exception as error:
@@ -239,6 +241,7 @@ class ShadowMode(StepMode):
         if not operator.is_list:
             call.node.args = self._operands.kept(call, args, writes)
             call.node.kwargs = self._operands.kept(call, kwargs, writes)
+        self.changes.reads(site, [each.tensor for each in call.operands])
         self.tape.begins(call, self.dependencies)
         if self.lane is not None:
             self.lane.before(call, args, kwargs)

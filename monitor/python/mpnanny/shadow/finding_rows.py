@@ -31,6 +31,7 @@ class FindingRows:
             "restored": self._layers,
             "left": lambda sources: [record.source(source) for source in sources],
             "entered": record.source,
+            "home": record.source,
             "what": record.text,
             "whose": self._owner,
             "at": lambda at: record.source(str(at)),

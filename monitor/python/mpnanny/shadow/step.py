@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..fp64.call import floats
-from ..fp64.findings import Finding
+from ..fp64.findings import PROVEN, Finding
 from ..fp64.history import is_float, version_of
 from ..fp64.noise import LEAST_SHARE, Single, cancelled_of, cancelled_shares
 from ..fp64.places import Places, Site
@@ -193,6 +193,11 @@ class ShadowStep:
         except Exception as error:
             self._trouble(error)
         found = tape.finish()
+        for each in found:
+            home = self._changes.homes.get(each.site.key)
+            if home is not None and each.precision == PROVEN:
+                each.detail["home"] = home.source
+        self._changes.homes.clear()
         try:
             tape.keep()
         except OSError as error:
