@@ -153,6 +153,22 @@ TEST(Causes, ASignInTheSamePartOfTheStepNamesTheMeasurement) {
   EXPECT_FALSE(named("forward", 1, {{"sign: lr-jump", 3}, {"sign: zero-learning-rate", 1}}));
 }
 
+// What came of a fault is not sure to be one: the case that the record proves stands by itself
+// then.
+TEST(Causes, ACaseThatTheRecordProvesNamesNoMeasurementThatIsUnsure) {
+  for (const bool lost_before : {false, true}) {
+    Claim claim = Sure("diverged");
+    claim.place.emplace().phase = Phase::kForward;
+    runs::ShadowFinding lead = FaultOf("lost_change", 3);
+    lead.lost_before = lost_before;
+    const auto library = LibraryOf({{.id = "made", .signals = {{"sign: diverged", 9}}}});
+    const auto causes = FindCauses(WithFindings({lead}), {claim}, library);
+    EXPECT_EQ(causes.size(), lost_before ? 2u : 1u);
+    EXPECT_EQ(NamedIn(causes, "made"), &causes[0]);
+    EXPECT_EQ(causes[0].mechanism.has_value(), !lost_before);
+  }
+}
+
 TEST(Causes, WhatSaysTheSameAsTheMeasurementMustHaveBeenSeen) {
   const auto named = [](const std::string& kind, const std::string& signal, bool raised) {
     Facts facts = WithFindings({FaultOf(kind, 3)});

@@ -341,8 +341,10 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
     const bool leads = &facts.measured.mechanisms[i] == leading;
     if (!leads && IsConsequence(facts, *leading, facts.measured.mechanisms[i])) continue;
     causes.push_back(FromMechanism(facts, i));
-    // Cases were weighed against what the leading one says of precision.
-    if (leads && !cases.empty() && cases.front().confidence >= kFits &&
+    // Cases were weighed against what the leading one says of precision. One that the record proves
+    // by itself says more than a measurement that is not sure to be the cause.
+    const bool says_more = !cases.empty() && IsCause(cases.front()) && !IsCause(causes.back());
+    if (leads && !cases.empty() && cases.front().confidence >= kFits && !says_more &&
         SpeaksOf(facts, all, *leading, cases.front())) {
       JoinMeasured(causes.back(), std::move(cases.front()));
       cases.erase(cases.begin());
