@@ -87,6 +87,7 @@ class ShadowSession:
         self._number = 0  # the step's number
         self._over = False  # it has ended; what follows until the model runs belongs to it
         self._evaluated = False  # the model was evaluated after the last step
+        self._ran = False  # the model ran in the step under way
         self._changes_seen = _changes()
         self._began = Stopwatch()
         # The run.
@@ -186,7 +187,9 @@ class ShadowSession:
         """
         count = _changes()
         is_new, self._changes_seen = count != self._changes_seen, count
-        return is_new and self._step is None and self._on and not self._schedule.eager
+        is_first, self._ran = not self._ran, True  # later, gradients of the step are there already
+        may_begin = self._step is None and self._on and not self._schedule.eager
+        return is_new and is_first and may_begin
 
     def model_evaluates(self) -> None:
         """The model runs in an evaluation. Its metrics may steer the training: it is looked at
@@ -275,6 +278,7 @@ class ShadowSession:
     def over(self) -> None:
         """The training step is over, but for what follows until the next one begins."""
         self._over = True
+        self._ran = False
         self._failing.forget()
         if self._step is None or self._schedule.eager or not self._has_modules:
             self._boundary()  # the next one's data are made from here on
