@@ -20,6 +20,7 @@ from ..fp64.call import floats
 from ..fp64.findings import Finding
 from ..fp64.history import is_clean, is_float
 from ..fp64.places import Site, find_call
+from ..fp64.uncertainty import Uncertainty
 from ..operators.places import Place
 from .copies import NotAgain
 from .graph import LossGraph
@@ -123,7 +124,7 @@ class FailingStep:
             self._seen = True
             self._reruns += 1
             exact = None if output is None else self._exact(output)
-            found = self._graph.find(bad, output, exact, self._batch)
+            found = self._graph.find(bad, output, exact, self._uncertainty())
             if found is not None:
                 self._show(None, [found])
         elif on_host and self._can_pay(self._loss_backward.seconds):
@@ -244,6 +245,7 @@ class FailingStep:
         if model is None:
             return None
         shadow = self._make()
+        shadow.mode.uncertainty.batch = self._batch
 
         def again() -> None:
             nonlocal found
@@ -257,6 +259,12 @@ class FailingStep:
         self._run_again(model, shadow, again)
         shadow.mode.end()
         return found
+
+    def _uncertainty(self) -> Uncertainty:
+        """Of the step under way, which had no shadow."""
+        uncertainty = self._make().mode.uncertainty
+        uncertainty.batch = self._batch
+        return uncertainty
 
     def _rerun_loss(self, scale: float | None = None) -> bool:
         """Forward and loss were finite, gradients are not: whether the loss's own backward pass has
