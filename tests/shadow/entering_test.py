@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 import torch
@@ -300,3 +301,24 @@ def test_running_statistics_of_a_normalisation_decide_nothing(train):
     found = train(model, loss_of, steps=6, shadow="every=5")
     first = next(each for each in found.all if each["kind"] in ("undefined", "range"))
     assert first["precision"] == "excluded"
+
+
+def test_a_nan_that_a_plain_step_has_kept(train):
+    kept = [torch.tensor(1.0)]
+
+    def make(step: int, out: torch.Tensor) -> torch.Tensor:
+        seen, kept[0] = kept[0], out.float().mean() * (math.nan if step == 4 else 0)
+        return seen
+
+    assert precision_of(train, make, shadow="every=5") == "not_tested"
+
+
+def test_a_variance_in_16_bits_that_a_plain_step_has_kept(train):
+    kept: list[torch.Tensor] = []
+
+    def make(step: int, out: torch.Tensor) -> torch.Tensor:
+        seen = (out * 0.01 + 30).bfloat16()
+        kept.append(seen.square().mean(0) - seen.mean(0).square() - 1)
+        return kept[-2].sqrt().float().sum() if step == 5 else torch.zeros(())
+
+    assert precision_of(train, make, shadow="every=5") == "not_tested"

@@ -28,6 +28,7 @@ MOST_LOOKED_AT = 4096  # elements
 _LEAST_LOOKED_AT = 2  # different ones with more than four bits: by chance one in 8192 is on a grid
 # Bits of an FP32 mantissa that are 0 on the grid of a format: eps of the format by their mask.
 _GRIDS = ((0xFFFF, torch.bfloat16), (0x1FFF, torch.float16))
+_MANTISSA = 0x7FFFFF
 _COARSE = 0x0FFFFF  # numbers with four bits, as 0.5 or 0.75, lie on every grid
 FEW = 8  # elements: each is looked at as a number
 _LEAST_OF_HALF = torch.finfo(torch.float16).smallest_normal * torch.finfo(torch.float16).eps
@@ -127,7 +128,7 @@ class Uncertainty:
         self.lost.update(each.untyped_storage()._cdata for each in tensors)
 
     def draws(self, tensors: Iterable[torch.Tensor]) -> None:
-        """They were made of no tensors, as random numbers are."""
+        """They were made of no tensors, as random numbers are, or are a batch once more."""
         self._drawn.update(each.untyped_storage()._cdata for each in tensors)
 
     def writes_down(self, tensor: torch.Tensor) -> None:
@@ -147,15 +148,15 @@ class Uncertainty:
         error = kept.error(memory)
         if error > _ACCURATE:
             return UNKNOWN, True
-        grid = grid_of(tensor)
         kept.enters(tensor)
-        if grid:
-            return grid, True
         is_given = memory in self._drawn or (self.batch is not None and memory in self.batch)
         if not is_given and kept.narrow and not kept.is_given(tensor):
             unknown = self._of_unknown(tensor)
             if unknown:
                 return unknown, True
+        grid = grid_of(tensor)
+        if grid:
+            return grid, True
         is_intermediate = tensor.grad_fn is not None or error > 0
         if self.batch is not None and tensor.dim():  # a single number is a constant, as a rule
             is_intermediate = is_intermediate or not is_given
@@ -182,7 +183,8 @@ class Uncertainty:
             return 0.0 if bool((sample == sample.round()).all()) else UNKNOWN
         if tensor.numel() == 1:  # a count, a loss scale
             value = float(tensor) if on_host(tensor) else FEW
-            return 0.0 if value == round(value) and abs(value) > 1 else UNKNOWN
+            is_count = math.isfinite(value) and value == round(value) and abs(value) > 1
+            return 0.0 if is_count else UNKNOWN
         return UNKNOWN
 
 
@@ -224,9 +226,8 @@ def grid_of(tensor: torch.Tensor) -> float:
     sample = _sample(tensor)
     sample = sample[sample.isfinite() & (sample != sample.round())]
     bits = sample.contiguous().view(torch.int32)
-    if len((bits & 0x7FFFFF)[bits & _COARSE != 0].unique()) < _LEAST_LOOKED_AT:
-        return 0.0
     for mask, dtype in _GRIDS:
         if not bool((bits & mask != 0).any()):
-            return torch.finfo(dtype).eps
+            fine = (bits & _MANTISSA)[bits & _COARSE != 0]
+            return torch.finfo(dtype).eps if len(fine.unique()) >= _LEAST_LOOKED_AT else 0.0
     return 0.0

@@ -30,7 +30,6 @@ from ..fp64.places import Site
 from ..model.samples import is_readable, may_read, row
 from ..model.selection import Watched
 from ..model.watched import WatchedModel
-from ..model.weights import held_and_owned
 from ..operators.as_called import run_as_called
 from ..operators.modes import ModeStack, StepMode, is_own_work, others_on
 from ..operators.places import find_place, pass_through
@@ -286,22 +285,25 @@ def _tensors(
     weights = list(model.parameters())
     shapes = {each.shape for each in weights}
     known = {id(each) for each in weights} | {id(each.grad) for each in weights}
-    all_of = [
-        each
-        for each in gc.get_objects()
-        if type(each) in kinds
-        and id(each) not in known
-        and (each.shape in shapes or (each.numel() == 1 and each.dtype in STEP_OF))
-    ]
-    if not all_of:
-        return [], [], []
-    held, _ = held_and_owned()
-    states = _states()
+    all_of: list[torch.Tensor] = []
+    held: set[int] = set()  # by optimizers
+    states: set[int] = set()  # that they keep
+    for each in gc.get_objects():
+        kind = type(each)
+        if kind in kinds:
+            all_of.append(each)
+        elif issubclass(kind, torch.optim.Optimizer):
+            held.update(id(one) for group in each.param_groups for one in group["params"])
+            of_it = (one for one in each.state.values() if isinstance(one, dict))
+            states.update(id(value) for one in of_it for value in one.values())
     narrow: list[torch.Tensor] = []
     wide: list[torch.Tensor] = []
     written: list[torch.Tensor] = []
     for each in all_of:
-        if id(each) in held or not is_readable(each) or each.grad_fn is not None:
+        if id(each) in held or id(each) in known or not is_readable(each):
+            continue
+        is_single = each.numel() == 1 and each.dtype in STEP_OF
+        if each.grad_fn is not None or (each.shape not in shapes and not is_single):
             continue
         if each.dtype is torch.float32:
             wide.append(each)
@@ -311,16 +313,6 @@ def _tensors(
         elif each.dtype in STEP_OF and len(narrow) < MOST_TENSORS:
             narrow.append(each)
     return narrow, wide, written
-
-
-def _states() -> set[int]:
-    """The ids of what the optimizers of the process keep."""
-    found: set[int] = set()
-    for each in gc.get_objects():
-        if issubclass(type(each), torch.optim.Optimizer):
-            states = (one for one in each.state.values() if isinstance(one, dict))
-            found.update(id(value) for one in states for value in one.values())
-    return found
 
 
 def _see(

@@ -36,7 +36,7 @@ MOST_OF_SKIPS = 6  # steps that a loss scaler has skipped, which are run again
 
 def run_again(module: nn.Module, inputs: tuple[Any, Any]) -> Any:
     """Under this name operators are those of the program (operators/places.py)."""
-    return module.forward(*copied(inputs[0]), **copied(inputs[1]))
+    return module.forward(*inputs[0], **inputs[1])
 
 
 class FailingStep:
@@ -178,8 +178,11 @@ class FailingStep:
         def run_again() -> None:
             if generator is not None:
                 torch.set_rng_state(generator)
+            own = copied((args, kwargs))
+            if module is self._model():
+                shadow.mode.uncertainty.draws(floats(own))  # the batch
             with torch.no_grad(), without_cast_cache(device):
-                result = module.forward(*copied(args), **copied(kwargs))
+                result = module.forward(*own[0], **own[1])
             shadow.reach_outputs(result)
 
         self._rerun(module, shadow, run_again)
@@ -207,7 +210,7 @@ class FailingStep:
         try:
             with untouched(module) as own_memory_only:
                 uncertainty = shadow.mode.uncertainty
-                if uncertainty.batch is not None:
+                if uncertainty.batch is not None and not uncertainty.kept.narrow:
                     uncertainty.batch = uncertainty.batch | own_memory_only.copied
                 try:
                     if not (self._push(shadow.mode) and self._push(own_memory_only)):
@@ -223,7 +226,7 @@ class FailingStep:
             self._trouble(error)
             return False
 
-    def _output_again(self, output: torch.Tensor) -> torch.Tensor | None:
+    def _output_again(self, output: torch.Tensor, batch: Uncertainty) -> torch.Tensor | None:
         """What the model gives once more, under a shadow; None if that is something else."""
         model, inputs, autocast = self._model(), self._inputs, self._autocast
         if model is None or inputs is None or autocast is None:
@@ -235,7 +238,9 @@ class FailingStep:
             torch.no_grad(),
             torch.autocast(device, dtype=autocast[1], enabled=autocast[0], cache_enabled=False),
         ):
-            made = run_again(model, inputs)
+            own = copied(inputs)
+            batch.draws(floats(own))
+            made = run_again(model, own)
         is_same = is_float(made) and made.dtype is output.dtype and torch.equal(made, output)
         return made if is_same else None
 
@@ -245,11 +250,10 @@ class FailingStep:
         if model is None:
             return None
         shadow = self._make()
-        shadow.mode.uncertainty.batch = self._batch
 
         def again() -> None:
             nonlocal found
-            made = self._output_again(output)
+            made = self._output_again(output, shadow.mode.uncertainty)
             entry = None if made is None else shadow.mode.references.entry(made)
             reference = None if made is None else shadow.mode.references.of(made)
             if entry is not None and reference is not None and not entry.doubt:
@@ -274,7 +278,8 @@ class FailingStep:
         if model is None:
             return False
         shadow = self._make()
-        shadow.mode.uncertainty.batch = self._batch
+        uncertainty = shadow.mode.uncertainty
+        uncertainty.batch = self._batch
         output = self._loss_backward.output
 
         def place(node: Place) -> None:
@@ -282,7 +287,7 @@ class FailingStep:
 
         def again() -> None:
             shadow.places.outer = Place("", "", 0, "")
-            once_more = None if output is None else self._output_again(output)
+            once_more = None if output is None else self._output_again(output, uncertainty)
             self._loss_backward.run(
                 self._graph.sites,
                 place,
