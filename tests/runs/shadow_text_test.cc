@@ -490,10 +490,10 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
             "of the format.");
   f.dtype = "float32";
   f.relation.what = "An average of the weights";
+  f.proof = Proof::kNotTested;
   EXPECT_NE(Told(f, "").find("nothing of them is added to it"), std::string::npos);
   f.proof = Proof::kExcluded;
   EXPECT_NE(Told(f, "").find("not those that are trained"), std::string::npos);
-  f.proof = Proof::kNotTested;
   f.dtype = "bfloat16";
   f.kind = FindingKind::kNotRestored;
   f.relation = {};  // as of a damaged file
