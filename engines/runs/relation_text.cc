@@ -392,6 +392,30 @@ Sentence NonfiniteKept(const ShadowFinding& finding, const std::string& place) {
 Sentence StandsStill(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
   const bool often = relation.count && *relation.count >= 2 && *relation.count < 1e9;
+  if (finding.dtype == "float32") {
+    const bool is_other = finding.proof == Proof::kExcluded;
+    return {
+        Form("An average of the weights in FP32{0} is written in every step and keeps its "
+             "values, while the network's weights have moved away from it: {1}.",
+             "FP32 格式的权重平均值{0}每步都被写入却保持原值，而网络的权重已经离开：{1}。"),
+        {AtPlace(place),
+         is_other ? Form("the weights that it takes are not those that are trained (a copy, or "
+                         "parameters that were replaced since)",
+                         "它取的权重不是正在训练的权重（是副本，或参数后来被替换）")
+                  : Form("nothing of them is added to it, as where the decay is 1 (0.9999 in 16 "
+                         "bits is 1)",
+                         "没有加入任何新权重，例如衰减系数为 1（0.9999 在 16 位中是 1）")}};
+  }
+  if (relation.what.starts_with("A metric")) {
+    return {Form("ReduceLROnPlateau lowers the learning rate by a metric in {0}{1}, as if nothing "
+                 "got better; in FP64 it did{2}, by less than a step of the format.",
+                 "ReduceLROnPlateau 依据 {0} 格式的指标{1}降低学习率，仿佛没有改进；"
+                 "而在 FP64 中有改进{2}，只是小于该格式的一步。"),
+            {WordOfFormat(finding.dtype), AtPlace(place),
+             often ? Sentence(Form(" at {0} of the steps looked at", "（在所查看的 {0} 步）"),
+                              {static_cast<int64_t>(*relation.count)})
+                   : Sentence()}};
+  }
   return {Form("{0} in {1}{2} is written{3} and keeps its values, while what it follows has moved "
                "away from it: each change is smaller than half a step of the format.",
                "{1} 格式的{0}{2}被写入{3}却保持原值，而它所跟随的数值已经离开："

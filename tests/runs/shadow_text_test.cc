@@ -483,6 +483,18 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
             "An average of the weights in BF16 at train.py:9 is written 11 times and keeps its "
             "values, while what it follows has moved away from it: each change is smaller than "
             "half a step of the format.");
+  f.relation.what = "A metric by which ReduceLROnPlateau decides";
+  EXPECT_EQ(Told(f, ""),
+            "ReduceLROnPlateau lowers the learning rate by a metric in BF16 at train.py:9, as if "
+            "nothing got better; in FP64 it did at 11 of the steps looked at, by less than a step "
+            "of the format.");
+  f.dtype = "float32";
+  f.relation.what = "An average of the weights";
+  f.proof = Proof::kNotTested;
+  EXPECT_NE(Told(f, "").find("nothing of them is added to it"), std::string::npos);
+  f.proof = Proof::kExcluded;
+  EXPECT_NE(Told(f, "").find("not those that are trained"), std::string::npos);
+  f.dtype = "bfloat16";
   f.kind = FindingKind::kNotRestored;
   f.relation = {};  // as of a damaged file
   EXPECT_FALSE(Told(f, "").empty());

@@ -161,3 +161,65 @@ def test_a_counter_that_counts(run):
         return update
 
     assert run(make) == []
+
+
+# --- in FP32 ---
+
+
+def in_fp32(decay: Callable[[], Any], source: nn.Module | None = None):
+    def make(model: nn.Module) -> Callable[[int], None]:
+        follower = copy.deepcopy(model)
+        followed = model if source is None else copy.deepcopy(model)
+
+        @torch.no_grad()
+        def update(_step: int) -> None:
+            for kept, each in zip(follower.parameters(), followed.parameters(), strict=True):
+                kept.mul_(decay()).add_(each * (1 - decay()))  # averages
+
+        return update
+
+    return make
+
+
+def test_a_decay_that_was_rounded_to_one(run):
+    decay = torch.tensor(0.9999).half()
+    (found,) = run(in_fp32(lambda: decay), 200)
+    assert (found["severity"], found["precision"]) == ("WARNING", "not_tested")
+    assert found["line"].endswith("# averages") and found["dtype"] == "float32"
+
+
+def test_an_average_of_another_network_than_the_one_that_is_trained(run):
+    (found,) = run(in_fp32(lambda: 0.9, nn.Linear(1, 1)), 200)
+    assert (found["severity"], found["precision"]) == ("WARNING", "excluded")
+    assert found["line"].endswith("# averages")
+
+
+def test_a_slow_average_in_fp32(run):
+    assert run(in_fp32(lambda: 0.99999), 200) == []
+
+
+def test_a_copy_in_fp32_that_is_made_anew_now_and_then(run):
+    def make(model: nn.Module) -> Callable[[int], None]:
+        target = copy.deepcopy(model)
+
+        def update(step: int) -> None:
+            if step % 10 == 9:
+                target.load_state_dict(model.state_dict())
+
+        return update
+
+    assert run(make, 200) == []
+
+
+def test_the_weights_of_the_beginning_in_fp32(run):
+    """They are read in every step, as by a penalty on the distance to them."""
+
+    def make(model: nn.Module) -> Callable[[int], None]:
+        begun = copy.deepcopy(model)
+
+        def update(_step: int) -> None:
+            sum(each.norm() for each in begun.parameters())
+
+        return update
+
+    assert run(make, 200) == []

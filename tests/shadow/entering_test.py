@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 import torch
@@ -151,3 +152,173 @@ def test_what_fails_in_fp64_from_the_batch_on_is_excluded_without_a_shadow_too(t
 
     first = train(model, loss_of, steps=3, shadow="steps=0-1").first()
     assert (first["kind"], first["precision"]) == ("undefined", "excluded")
+
+
+# --- what plain steps have kept, and what went through Python, in a program that uses 16 bits ---
+
+
+def precision_of(train, make, dtype=torch.bfloat16, shadow="steps=0-5", steps=6):
+    """`make(step, out)`: a number that is not finite in the last step, of a model in `dtype`."""
+    model = nn.Linear(8, 8)
+
+    def loss_of(step: int) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype is torch.bfloat16):
+            out = model(inputs())
+        return out.float().square().mean() * (1 + make(step, out.detach()))
+
+    found = train(model, loss_of, steps=steps, shadow=shadow)
+    first = next(each for each in found.all if each["kind"] in ("undefined", "range"))
+    return first["precision"]
+
+
+BOTH = pytest.mark.parametrize("shadow", ["steps=0-5", "every=5"])
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_fp32_statistics_that_plain_steps_have_kept(train, dtype, shadow):
+    """The variance that they say is negative: by their rounding, or, in FP32, by the 0.01."""
+    kept: list[torch.Tensor] = []
+
+    def make(step: int, out: torch.Tensor) -> torch.Tensor:
+        if step == 5:
+            mean, square = kept[-1]
+            return (square - mean * mean).sqrt().sum()
+        seen = (out * 0.01 + 30).to(dtype).float()
+        kept.append(torch.stack([seen.mean(), seen.square().mean() - 0.01]) * (1 + 1e-6 * step))
+        return torch.zeros(())
+
+    said = precision_of(train, make, dtype, shadow)
+    assert said == "excluded" if dtype is torch.float32 else said != "excluded"
+
+
+@BOTH
+def test_a_number_that_was_read_from_16_bits(train, shadow):
+    kept = [0.5]
+
+    def make(step: int, out: torch.Tensor) -> torch.Tensor:
+        if step == 5:
+            return (out.float().mean() * 0 + 1 - kept[-1]).log()
+        kept.append((out.mean() * 0 + 0.9999).bfloat16().item())
+        return torch.zeros(())
+
+    assert precision_of(train, make, shadow=shadow) != "excluded"
+
+
+@BOTH
+def test_a_number_that_python_has_computed_of_16_bits(train, shadow):
+    kept = [0.0]
+
+    def make(step: int, out: torch.Tensor) -> torch.Tensor:
+        if step == 5:
+            return (out.float().mean() * 0 + kept[-1]).sqrt()
+        seen = (out * 0.01 + 30).bfloat16()
+        kept.append(seen.square().mean().item() - seen.mean().item() ** 2 - 1 - step / 7)
+        return torch.zeros(())
+
+    assert precision_of(train, make, shadow=shadow) != "excluded"
+
+
+def test_a_list_of_numbers_that_were_read_from_16_bits(train):
+    values = [each.item() for each in torch.tensor([0.9999, 0.26, 0.31, 0.7]).bfloat16()]
+
+    def make(step: int, out: torch.Tensor) -> torch.Tensor:
+        return (1 - torch.tensor(values)).log().sum() if step == 5 else torch.zeros(())
+
+    assert precision_of(train, make) != "excluded"
+
+
+def test_data_in_which_fp16_has_made_zeros(train):
+    """1e-9 is 0 in FP16, and the loader has cast it and back."""
+    share = torch.rand(64) * 0.5
+    share[7] = 1e-9
+    share = share.half().float()
+    assert first_of(train, lambda: share.log().sum()) == ("not_tested", True)
+
+
+# --- the same program, and its data or its formula is to blame ---
+
+
+@BOTH
+def test_a_zero_in_fp32_data_of_a_model_in_16_bits(train, shadow):
+    table = torch.rand(6, 64) + 0.01
+    table[5, 3] = 0.0
+
+    def make(step: int, out: torch.Tensor) -> torch.Tensor:
+        return table[step].log().mean()
+
+    assert precision_of(train, make, shadow=shadow) == "excluded"
+
+
+def test_a_mean_over_nothing(train):
+    def make(step: int, out: torch.Tensor) -> torch.Tensor:
+        chosen = (torch.arange(16) < (0 if step == 5 else 4)).float()[:, None]
+        return (torch.ones(16, 8) * chosen).sum() / chosen.sum()
+
+    assert precision_of(train, make) == "excluded"
+
+
+def test_a_constant_that_the_program_writes_down(train):
+    def make(step: int, out: torch.Tensor) -> torch.Tensor:
+        return (torch.tensor(0.3) - (0.7 if step == 5 else 0.1)).log()
+
+    assert precision_of(train, make) == "excluded"
+
+
+@BOTH
+def test_a_buffer_that_holds_statistics_of_16_bits(train, shadow):
+    """In a plain step the module has written the buffer, of which the loss reads a copy."""
+    kept = nn.BatchNorm1d(8)
+    model = nn.Linear(8, 8)
+    model.register_buffer("mean", torch.zeros(8))
+    olds: list[torch.Tensor] = []
+
+    def loss_of(step: int) -> torch.Tensor:
+        out = kept(model(inputs()))
+        loss = out.square().mean() + (out * 0.1).bfloat16().float().mean()
+        if step == 5:
+            loss = loss + (olds[-1][:1] - 1 - 1e-4).sqrt().sum()
+        model.mean.copy_((out.detach() * 0 + 0.9999).mean(0).bfloat16())
+        olds.append(model.mean.clone())
+        return loss
+
+    found = train(model, loss_of, steps=6, shadow=shadow)
+    first = next(each for each in found.all if each["kind"] in ("undefined", "range"))
+    assert first["precision"] != "excluded"
+
+
+def test_running_statistics_of_a_normalisation_decide_nothing(train):
+    """It reads none of them while it trains, and they are those of 16-bit values."""
+    model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8))
+    data = torch.ones(16, 8)
+
+    def loss_of(step: int) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            out = model(inputs())
+        scores = model(data) * 0 + data - (2 if step == 5 else 0.5)
+        return out.float().square().mean() + scores.log().mean()
+
+    found = train(model, loss_of, steps=6, shadow="every=5")
+    first = next(each for each in found.all if each["kind"] in ("undefined", "range"))
+    assert first["precision"] == "excluded"
+
+
+def test_a_nan_that_a_plain_step_has_kept(train):
+    kept = [torch.tensor(1.0)]
+
+    def make(step: int, out: torch.Tensor) -> torch.Tensor:
+        seen, kept[0] = kept[0], out.float().mean() * (math.nan if step == 4 else 0)
+        return seen
+
+    assert precision_of(train, make, shadow="every=5") == "not_tested"
+
+
+def test_a_variance_in_16_bits_that_a_plain_step_has_kept(train):
+    kept: list[torch.Tensor] = []
+
+    def make(step: int, out: torch.Tensor) -> torch.Tensor:
+        seen = (out * 0.01 + 30).bfloat16()
+        kept.append(seen.square().mean(0) - seen.mean(0).square() - 1)
+        return kept[-2].sqrt().float().sum() if step == 5 else torch.zeros(())
+
+    assert precision_of(train, make, shadow="every=5") == "not_tested"

@@ -97,12 +97,19 @@ def lines_of(program: pathlib.Path, sources: Iterable[str | None]) -> list[int]:
 
 
 def read(database: pathlib.Path, program: pathlib.Path) -> tuple[list[Found], int, str]:
-    """The findings of a recording, the worst first; how many shadow steps; what went wrong."""
-    with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
-        connection.row_factory = sqlite3.Row
-        rows = connection.execute("SELECT * FROM shadow_finding").fetchall()
-        steps = connection.execute("SELECT count(*) FROM shadow_step").fetchone()[0]
-        notes = [row[0] for row in connection.execute("SELECT notes FROM run") if row[0]]
+    """The findings of a recording, and of those beside it that other models of the process have,
+    the worst first; how many shadow steps; what went wrong.
+    """
+    rows: list[sqlite3.Row] = []
+    notes: list[str] = []
+    steps = 0
+    others = sorted(database.parent.glob(f"{database.stem}-*{database.suffix}"))
+    for each in (database, *others):
+        with contextlib.closing(sqlite3.connect(f"file:{each}?mode=ro", uri=True)) as connection:
+            connection.row_factory = sqlite3.Row
+            rows += connection.execute("SELECT * FROM shadow_finding").fetchall()
+            steps += connection.execute("SELECT count(*) FROM shadow_step").fetchone()[0]
+            notes += [row[0] for row in connection.execute("SELECT notes FROM run") if row[0]]
     rows.sort(key=lambda row: (SEVERITIES.index(row["severity"]), row["step"], row["finding_id"]))
     found = []
     for row in rows:

@@ -216,3 +216,50 @@ def _by_hand(train: Callable[..., Finds], model: Weights, update: Callable[[], N
     found = train(model, model.loss, steps=10, update=update)
     assert len(found.steps) == 10
     assert [each for each in found.severe if each["kind"] == "lost_change"] == []
+
+
+# --- states that are made anew in each step ---
+
+
+def averaged(dtype: torch.dtype, change: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]):
+    """The findings' kinds and lines of a training whose metric's average is `change(old, new)`."""
+    model = nn.Linear(8, 8)
+    kept = [torch.full((), 0.5, dtype=dtype)]
+
+    def loss(_step: int) -> torch.Tensor:
+        found = (model(torch.rand(16, 8)) - 1).square().mean()
+        kept[0] = change(kept[0], found.detach().to(dtype))
+        return found
+
+    return model, loss
+
+
+def test_an_average_that_is_made_anew_and_stays_as_it_was(train):
+    def change(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+        return old + (new - old) * 1e-3  # averages
+
+    found = train(*averaged(torch.bfloat16, change), steps=8)
+    lost = [each for each in found.severe if each["kind"] == "lost_change"]
+    assert [each["line"] for each in lost] == ["return old + (new - old) * 1e-3  # averages"]
+    assert lost[0]["precision"] == "proven" and "state" in lost[0]["reach"]
+
+
+def test_one_in_fp32_loses_nothing(train):
+    slow = averaged(torch.float32, lambda old, new: old + (new - old) * 1e-3)
+    assert train(*slow, steps=8).severe == []
+
+
+def test_one_whose_changes_are_large_enough_loses_nothing(train):
+    fast = averaged(torch.bfloat16, lambda old, new: old + (new - old) * 0.3)
+    assert train(*fast, steps=8).severe == []
+
+
+def test_data_that_many_steps_add_little_to_lose_nothing(train):
+    """They are not what the line made in the step before."""
+    model = nn.Linear(8, 8)
+    data = torch.rand(16, 8).bfloat16() + 1
+
+    def loss(_step: int) -> torch.Tensor:
+        return (model((data + 1e-4).float()) - 1).square().mean()
+
+    assert train(model, loss, steps=8).severe == []

@@ -155,6 +155,12 @@ Sentence FixOfRelation(const runs::ShadowFinding& finding) {
         "在每个新的一步的 backward() 之前调用 optimizer.zero_grad()，被跳过的步之后也一样。");
   }
   if (kind == FindingKind::kStandsStill) {
+    if (finding.dtype == "float32") {
+      return Form(
+          "Take the weights of the network that is trained, by asking it for its parameters "
+          "in every step, and compute decay and 1 - decay as Python numbers or in FP32.",
+          "每一步都向正在训练的网络取参数，并用 Python 数或 FP32 计算衰减系数与 1 - decay。");
+    }
     return {Form("Keep what is averaged or counted {0} in FP32 (a counter as an integer), and cast "
                  "a copy of it where 16 bits are wanted.",
                  "把{0}的平均值或计数保存为 FP32（计数用整数），需要 16 位时转换其副本。"),

@@ -10,11 +10,13 @@ then each element by its own: what is undefined for any values stays so, as zero
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
 from .cure import Recomputation
 from .history import Held, Node
+from .uncertainty import Kept, moved
 
 MOST_NODES = 256
 MOST_LOOKED_AT = 4096  # elements
@@ -27,19 +29,22 @@ NOT_WHOLE = "not known: not all that led to it was computed in this step"
 class _Moved(Recomputation):
     """In FP64, from uncertain values that are `ulps` of theirs larger."""
 
-    def __init__(self, nodes: set[int], ulps: float, apart: bool) -> None:
+    def __init__(self, nodes: set[int], ulps: float, apart: bool, kept: Kept) -> None:
         super().__init__(nodes, torch.float64)
         self._ulps = ulps
         self._apart = apart
+        self._kept = kept
+
+    def _fill(self, value: Any) -> Any:
+        if type(value) is float:
+            return value * (1 + self._ulps * self._kept.of_number(value))
+        return super()._fill(value)
 
     def entering(self, held: Held) -> torch.Tensor | None:
         value = super().entering(held)
         if value is None or held.producer is not None or not held.ulp:
             return value
-        moved = self._ulps * held.ulp
-        if self._apart:
-            return value * (1 + moved * _signs(held))
-        return value * (1 + moved)
+        return moved(value, held.ulp, self._ulps * _signs(held) if self._apart else self._ulps)
 
 
 def _signs(held: Held) -> torch.Tensor:
@@ -57,15 +62,17 @@ def _signs(held: Held) -> torch.Tensor:
     return signs.as_strided(alias.shape, alias.stride(), alias.storage_offset())
 
 
-def decides(node: Node, index: int, held: torch.Tensor, doubt: bool) -> bool | str:
+def decides(node: Node, index: int, held: torch.Tensor, doubt: bool, kept: Kept) -> bool | str:
     """`held`: result `index` of `node`, some of whose elements are not finite. Whether they are
     finite with values that round to those that came in, where each element moves by itself whether
     one of them is; a text where that cannot be told. `doubt`:
     something that led to it was computed before this step.
     """
     nodes, is_whole = _above(node)
-    entered = [each for one in nodes.values() for each in one.inputs() if each.producer is None]
+    entered = [each for one in nodes.values() for each in one.read() if each.producer is None]
     uncertain = [each.ulp for each in entered if each.ulp]
+    numbers = [kept.of_number(each) for one in nodes.values() for each in one.numbers()]
+    uncertain += [each for each in numbers if each]
     if any(map(math.isinf, uncertain)):
         return NOT_WHOLE
     is_known = is_whole or not doubt
@@ -74,7 +81,7 @@ def decides(node: Node, index: int, held: torch.Tensor, doubt: bool) -> bool | s
         disabled = torch._C._DisableAutocast
         for way in _WAYS:
             with torch.no_grad(), disabled():
-                results = _Moved(set(nodes), *way).of(node)
+                results = _Moved(set(nodes), *way, kept).of(node)
             if results is None or index >= len(results) or results[index].shape != bad.shape:
                 is_known = not doubt
                 break

@@ -11,14 +11,16 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
-from .operators import FLOATS, Operator
+from .operators import FLOATS, HIDDEN_WRITES, Operator
 from .places import Site
 
 MOST_NODES = 2048
+T = TypeVar("T")
+
 LASTING = -1  # Held.memory of what an earlier step has made
 MOST_BYTES = 256 << 20
 
@@ -77,10 +79,27 @@ class Node:
     bytes: int = 0
 
     def inputs(self) -> list[Held]:
-        found: list[Held] = []
+        return self._arguments(Held)
+
+    def read(self) -> list[Held]:
+        """The inputs without the running statistics of a normalisation of batches, which it only
+        brings up to date.
+        """
+        hidden = HIDDEN_WRITES.get(self.operator.schema_name, ())
+        if not hidden or self.args is None or not self.operator.writes(self.args):
+            return self.inputs()
+        brought = {id(self.args[at]) for at in hidden if at < len(self.args)}
+        return [each for each in self.inputs() if id(each) not in brought]
+
+    def numbers(self) -> list[float]:
+        """Those with a fraction that it was called with."""
+        return self._arguments(float)
+
+    def _arguments(self, kind: type[T]) -> list[T]:
+        found: list[T] = []
 
         def walk(value: Any) -> None:
-            if isinstance(value, Held):
+            if isinstance(value, kind):
                 found.append(value)
             elif isinstance(value, (tuple, list)):
                 for each in value:

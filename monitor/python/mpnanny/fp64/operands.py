@@ -146,4 +146,6 @@ class Operands:
             return type(value)([self.kept(call, each, writes) for each in value])
         if isinstance(value, dict):
             return {key: self.kept(call, each, writes) for key, each in value.items()}
+        if type(value) is float and self._references.uncertainty is not None:
+            self._references.uncertainty.kept.uses(value)
         return value

@@ -215,6 +215,8 @@ class References:
         self, tensor: torch.Tensor, storage: Any, base: torch.Tensor | None, new: bool
     ) -> Entry:
         key = storage._cdata
+        if self.uncertainty is not None and tensor.element_size() < 4:
+            self.uncertainty.kept.narrow = True
         old = self._entries.get(key)
         if old is not None:
             self.bytes -= old.base.numel() * 8

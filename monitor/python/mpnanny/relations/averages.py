@@ -1,12 +1,13 @@
-"""Averages of the weights in 16 bits that are written and stand still while the weights move away,
-and counters in 16 bits that have stopped counting: each change is less than half a step of the
-format.
+"""Averages of the weights that are written and stand still while the weights move away, and
+counters in 16 bits that have stopped counting. In 16 bits each change is less than half a step of
+the format; in FP32 nothing is added, as by a decay that was rounded to 1, or what is added is other
+weights than those that are trained.
 
-Looked for at a few steps, with growing distances: all living 16-bit tensors of the shapes of the
-network's parameters that lie near one, by a few numbers of each. It counts where they were written
-since the look before, most of the numbers that are some steps of the format away from the network's
-are what they were, and no wider tensor holds the same values. Then the operators after the
-optimizer's step are heard until one writes such a tensor: that is the line.
+Looked for at a few steps, with growing distances: all living tensors of the shapes of the network's
+parameters that lie near one, by a few numbers of each. It counts where they were written since the
+look before, most of the numbers that are far from the network's are what they were, and no wider
+tensor holds the same values. Then the operators after the optimizer's step are heard until one
+writes such a tensor: that is the line, and whether any of them has read the network's weights.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..fp64.findings import PROVEN, STANDS_STILL
+from ..fp64.call import tensors_of
+from ..fp64.findings import EXCLUDED, NOT_TESTED, PROVEN, STANDS_STILL
+from ..fp64.history import version_of
 from ..fp64.places import Site
 from ..model.samples import is_readable, may_read, row
 from ..model.selection import Watched
 from ..model.watched import WatchedModel
-from ..model.weights import held_and_owned
 from ..operators.as_called import run_as_called
-from ..operators.modes import ModeStack, StepMode, others_on
+from ..operators.modes import ModeStack, StepMode, is_own_work, others_on
 from ..operators.places import find_place, pass_through
 from ..steps.listeners import StepListener
 from ..steps.step import OpenStep
@@ -44,6 +46,9 @@ NUMBERS = 64
 MOST_TENSORS = 512
 NEAR = 0.5  # of the norm: what follows the network
 FAR = 4.0  # steps of the format
+# The same in FP32, relative: what takes a hundred-thousandth of such a distance a step has moved.
+FAR_IN_FP32 = 0.05
+MOVED_IN_FP32 = 2.0**-21
 MANY = 0.5  # of the numbers are so far from the network's
 STILL = 0.75  # of these are what they were
 WRITES = 8
@@ -58,7 +63,7 @@ pass_through(__file__)
 
 @dataclass(slots=True)
 class _Seen:
-    """A 16-bit tensor at a look; of a counter no parameter."""
+    """A tensor at a look; of a counter no parameter."""
 
     tensor: weakref.ref[torch.Tensor]
     version: int
@@ -70,30 +75,43 @@ class _Seen:
 
 
 class _Writes(StepMode):
-    """Hears which line writes one of `shapes` in `dtype`, into `memory` or as a new tensor."""
+    """Hears which line writes one of `shapes` in `dtype`, into `memory` or as a new tensor; and
+    whether the `network`'s memory is read until then, or by what goes on writing there.
+    """
 
-    def __init__(self, dtype: torch.dtype, shape: torch.Size, memory: set[int]) -> None:
+    def __init__(
+        self, dtype: torch.dtype, shape: torch.Size, memory: set[int], network: set[int]
+    ) -> None:
         super().__init__()
         self._dtype, self._shape, self._memory = dtype, shape, memory
+        self._network = network
         self.place = ""
+        self.follows = False
+        self._reads = False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         result = run_as_called(func, args, {} if kwargs is None else kwargs)
-        if self.looking and not self.place:
+        if self.looking and not is_own_work():
             try:
                 self._hear(func, args, result)
             except Exception:
                 self.looking = False  # the finding goes without its line
+                self.follows = True
         return result
 
     def _hear(self, func: Any, args: tuple[Any, ...], result: Any) -> None:
+        if not self._reads:
+            read = (each.untyped_storage().data_ptr() for each in tensors_of(args))
+            self._reads = any(each in self._network for each in read)
+            self._reads = self._reads and find_place(str(func), {}) is not None  # not our own
         in_place = func._schema.is_mutable
         written = args[0] if in_place and args else result
         several = written if isinstance(written, (tuple, list)) else (written,)
         if any(self._is_meant(each, in_place) for each in several):
-            place = find_place(str(func), {})
+            self.follows = self._reads
+            place = None if self.place else find_place(str(func), {})
             if place is not None:
                 self.place = place.source
 
@@ -122,6 +140,7 @@ class StandingAverages(StepListener):
         self._mode: _Writes | None = None
         self._thread = 0
         self._waited = 0
+        self._follows = True  # the network's weights are read where it is written
 
     # --- what happens ---
 
@@ -165,7 +184,9 @@ class StandingAverages(StepListener):
         seen, _ = self._pending
         tensor = seen.tensor()
         memory = set() if tensor is None else {tensor.untyped_storage().data_ptr()}
-        mode = _Writes(seen.dtype, seen.shape, memory)
+        weights = self._model.module.parameters()
+        network = {each.untyped_storage().data_ptr() for each in weights if is_readable(each)}
+        mode = _Writes(seen.dtype, seen.shape, memory, network)
         if self._stack.push(mode):
             self._mode, self._thread = mode, get_ident()
 
@@ -175,6 +196,7 @@ class StandingAverages(StepListener):
             return ""
         mode.looking = False
         self._stack.leave(mode, self._thread)
+        self._follows = mode.follows
         return mode.place
 
     def _heard(self, number: int = -1) -> None:
@@ -190,8 +212,8 @@ class StandingAverages(StepListener):
 
     def _look(self) -> None:
         before, self._seen = self._seen, []
-        narrow, wide = _tensors(self._model.module)
-        if not narrow:
+        narrow, wide, written = _tensors(self._model.module)
+        if not narrow and not written:
             return
         weights = list(self._model.module.parameters())
         by_shape: dict[torch.Size, list[tuple[int, torch.Tensor]]] = {}
@@ -201,7 +223,7 @@ class StandingAverages(StepListener):
                 by_shape.setdefault(each.shape, []).append((at, row(each, NUMBERS).cpu()))
         still: list[_Seen] = []
         looked = 0
-        for tensor in narrow:
+        for tensor in (*narrow, *written):
             now = _see(tensor, by_shape)
             if now is None:
                 continue
@@ -215,7 +237,8 @@ class StandingAverages(StepListener):
                     return
                 continue
             looked += 1
-            if _stands_still(then, now) and not _has_wider(now, wide):
+            narrower = now.dtype in STEP_OF
+            if _stands_still(then, now) and not (narrower and _has_wider(now, wide)):
                 still.append(now)
         if still and 2 * len(still) >= looked:
             most = max(still, key=lambda each: each.shape.numel())
@@ -245,32 +268,51 @@ class StandingAverages(StepListener):
         )
         finding.dtype = str(seen.dtype)[6:]
         finding.precision = PROVEN
+        if seen.dtype not in STEP_OF:
+            finding.precision = NOT_TESTED if self._follows or not place else EXCLUDED
         finding.reach["state", detail["what"]] = 1.0
         self._found(max(number, 0) or self._steps, [finding])
 
 
-def _tensors(model: nn.Module) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Of the process: those of 16 bits that no optimizer holds and that need no gradient of their
-    own, and those of FP32, both of shapes that parameters of the model have; single numbers, too.
+def _tensors(
+    model: nn.Module,
+) -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]:
+    """Of the process: those of 16 bits and of FP32 that no optimizer holds and that are no results
+    with a gradient, of shapes that parameters of the model have; of 16 bits single numbers, too.
+    The third list: those of FP32 that were written again and again, and not by an optimizer.
     """
     kinds = {torch.Tensor, nn.Parameter}
-    all_of = [each for each in gc.get_objects() if type(each) in kinds]
-    if not any(each.dtype in STEP_OF for each in all_of):
-        return [], []
-    held, _ = held_and_owned()
-    shapes = {each.shape for each in model.parameters()}
+    weights = list(model.parameters())
+    shapes = {each.shape for each in weights}
+    known = {id(each) for each in weights} | {id(each.grad) for each in weights}
+    all_of: list[torch.Tensor] = []
+    held: set[int] = set()  # by optimizers
+    states: set[int] = set()  # that they keep
+    for each in gc.get_objects():
+        kind = type(each)
+        if kind in kinds:
+            all_of.append(each)
+        elif issubclass(kind, torch.optim.Optimizer):
+            held.update(id(one) for group in each.param_groups for one in group["params"])
+            of_it = (one for one in each.state.values() if isinstance(one, dict))
+            states.update(id(value) for one in of_it for value in one.values())
     narrow: list[torch.Tensor] = []
     wide: list[torch.Tensor] = []
+    written: list[torch.Tensor] = []
     for each in all_of:
-        if id(each) in held or not is_readable(each) or each.grad_fn is not None:
+        if id(each) in held or id(each) in known or not is_readable(each):
             continue
-        if each.shape not in shapes and each.numel() != 1:
+        is_single = each.numel() == 1 and each.dtype in STEP_OF
+        if each.grad_fn is not None or (each.shape not in shapes and not is_single):
             continue
         if each.dtype is torch.float32:
             wide.append(each)
+            is_written = version_of(each) >= WRITES and id(each) not in states
+            if is_written and each.numel() >= LEAST and len(written) < MOST_TENSORS:
+                written.append(each)
         elif each.dtype in STEP_OF and len(narrow) < MOST_TENSORS:
             narrow.append(each)
-    return narrow, wide
+    return narrow, wide, written
 
 
 def _see(
@@ -305,7 +347,7 @@ def _earlier(before: Sequence[_Seen], now: _Seen, tensor: torch.Tensor) -> _Seen
     for each in before:
         if each.tensor() is tensor:
             return each if now.version - each.version >= WRITES else None
-    if tensor.numel() == 1:
+    if tensor.numel() == 1 or tensor.dtype not in STEP_OF:
         return None
     for each in before:
         alike = each.shape == now.shape and each.dtype is now.dtype
@@ -321,12 +363,16 @@ def _has_stopped(then: _Seen, now: _Seen) -> bool:
 
 def _stands_still(then: _Seen, now: _Seen) -> bool:
     """Whether most of what is far from the network, which has moved, is what it was."""
-    step = 2 * STEP_OF[now.dtype] * now.numbers.abs()
-    far = ((now.followed - now.numbers).abs() > FAR * step) & (step > 0)
+    size = now.numbers.abs()
+    step = MOVED_IN_FP32 * size if now.dtype not in STEP_OF else 2 * STEP_OF[now.dtype] * size
+    least = FAR_IN_FP32 * size if now.dtype not in STEP_OF else FAR * step
+    far = ((now.followed - now.numbers).abs() > least) & (step > 0)
     moved = (now.followed - then.followed).abs() > step
     if float(far.float().mean()) < MANY or float(moved.float().mean()) < MANY:
         return False
     same = now.numbers == then.numbers
+    if now.dtype not in STEP_OF:
+        same = (now.numbers - then.numbers).abs() <= step
     return float((same & far).sum()) >= STILL * float(far.sum())
 
 

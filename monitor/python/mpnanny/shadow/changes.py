@@ -31,6 +31,7 @@ from ..fp64.references import Entry
 from ..fp64.uncertainty import Kept
 from ..fp64.unwritten import Unwritten
 from ..model.shards import local_part
+from ..relations.plateaus import Plateaus
 from .random_rounding import RandomRounding, share_same
 from .tape import Tape, element
 
@@ -81,6 +82,7 @@ class Changes:
         self.homes: dict[Any, Site] = {}
         self.kept = Kept()
         self.lasting = LastingReferences()
+        self.plateaus = Plateaus()
         self._step = 0  # that is under way
 
     def name(self, tensor: torch.Tensor) -> str:

@@ -29,7 +29,7 @@ from ..fp64.operators import COMPLEX, DECISIONS, PLAIN, SKIP, SOFTMAX, VIEW, ope
 from ..fp64.places import Places, Site, in_backward
 from ..fp64.references import NONE, Entry, References, is_whole, widened
 from ..fp64.selection import SELECTIONS
-from ..fp64.uncertainty import Uncertainty
+from ..fp64.uncertainty import ROUNDED, Uncertainty
 from ..model.shards import is_sharded
 from ..operators.as_called import run_as_called
 from ..operators.modes import StepMode, is_own_work, others_on, without_modes
@@ -43,6 +43,8 @@ from .scale_lane import ScaleLane
 from .tape import Tape
 
 pass_through(__file__)
+
+MOST_CARRIED = 1 << 20  # elements of a state that is made anew
 
 _NONE: Any = object()  # the reference of an operator that could not be run on references
 
@@ -72,6 +74,7 @@ class ShadowMode(StepMode):
             self.history,
             changes.name,
             changes.unwritten,
+            changes.kept,
             changes.run,
             step,
             first_loss,
@@ -98,6 +101,7 @@ class ShadowMode(StepMode):
         self._most_bytes = most_bytes
         self._most_seconds = math.inf
         self._number = 0
+        self._step = step
         self._site: Site | None = None  # of the operator under way
         self._unfollowed = False  # it has no reference
 
@@ -213,6 +217,7 @@ class ShadowMode(StepMode):
             return None
         if operator.kind is VIEW:
             if operator.schema_name == "aten::lift_fresh" and self.followed.history:
+                self.uncertainty.writes_down(args[0])
                 self._written_down(args[0], site)
             return None
         if operator.name == "aten._local_scalar_dense":
@@ -308,8 +313,21 @@ class ShadowMode(StepMode):
             if entry is not None and (self.tape.waits or self.tape.error(entry) > 0):
                 site = self.places.find("aten._local_scalar_dense", keep=False)
                 self.tape.write(self.tape.judge.read, entry.memory, site.source if site else "")
+            if entry is not None and not self.tape.waits:
+                self._reads(tensor, entry)
             if self.lane is not None:
                 self.lane.read(tensor)
+
+    def _reads(self, tensor: torch.Tensor, entry: Entry) -> None:
+        """A number whose error is known."""
+        is_narrow = tensor.element_size() < 4
+        self.uncertainty.kept.reads(float(tensor), is_narrow or self.tape.error(entry) > ROUNDED)
+        reference, node = self.references.of(tensor), entry.node
+        if is_narrow and reference is not None and node is not None:
+            read_at = self.places.find("aten._local_scalar_dense", keep=False)
+            source = read_at.source if read_at else ""
+            plateaus = self.changes.plateaus
+            plateaus.reads(self._step, tensor, float(reference), node.site, source)
 
     # --- after the operator ---
 
@@ -324,6 +342,8 @@ class ShadowMode(StepMode):
                 self.references.restart(written.tensor)
             if call.inputs:
                 self.uncertainty.loses(floats(result))
+            else:
+                self.uncertainty.draws(floats(result))
             return
         if call.written:
             for index, written in enumerate(call.written):
@@ -354,8 +374,35 @@ class ShadowMode(StepMode):
             call.memories.add(memory)
             call.position = index if call.operator.is_list else None
             self.tape.result(call, index, held, reference, entry)
+            if held.element_size() < 4 and not call.written:
+                self._carried_on(call, index, held, reference, entry)
         if call.node.outputs and call.node.args is not None:
             self.history.add(call.node)
+
+    def _carried_on(
+        self,
+        call: Call,
+        index: int,
+        held: torch.Tensor,
+        reference: torch.Tensor,
+        entry: Entry,
+    ) -> None:
+        """A state that a line makes anew in each step, of the one that it made the step before, as
+        `mean = mean + change`: it may stay as it was, as one that is changed in place.
+        """
+        if not self.followed.history or held.numel() > MOST_CARRIED:
+            return
+        for each in call.inputs:
+            if each.held.dtype is not held.dtype or each.held.shape != held.shape:
+                continue
+            before = self.references.entry(each.tensor)
+            made_at = self.changes.kept.made_at(each.tensor.untyped_storage()._cdata)
+            if before is None or not before.kept or made_at != call.site.source or not made_at:
+                continue
+            (change,) = self.tape.compare_changes([(each.held, held, each.reference, reference)])
+            written = Written(held, reference, entry, each.held, each.reference, entry.slot, None)
+            self.changes.see(self.tape, call, index, written, change, None)
+            return
 
     def _reference_result(self, call: Call, args: Any, kwargs: Any, result: Any) -> Any:
         """What the operator makes of the references; _NONE where that is not to be had."""

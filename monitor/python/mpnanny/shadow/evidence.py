@@ -23,7 +23,7 @@ from ..fp64.noise import depends_on_noise, is_noise_of_elements
 from ..fp64.operators import holds_nonfinite_number
 from ..fp64.references import NONE, Entry, References
 from ..fp64.singular import singular
-from ..fp64.uncertainty import ROUNDED
+from ..fp64.uncertainty import ROUNDED, Kept
 from ..fp64.unwritten import Unwritten
 from ..fp64.witness import operands
 from . import carriers
@@ -40,6 +40,7 @@ class Step(Protocol):
     history: History
     names: Callable[[torch.Tensor], str]
     unwritten: Unwritten
+    kept: Kept
     suspects: dict[Any, bool]
     cure_seconds: float
 
@@ -81,7 +82,8 @@ class Evidence(Result):
     def rounding_decides(self) -> bool | str:
         try:
             doubt = any(each.doubt for each in self.call.sources())
-            return decides(self.call.node, self.index, self.held, doubt)
+            kept = self._tape.kept
+            return decides(self.call.node, self.index, self.held, doubt, kept)
         except Exception as error:
             return f"not tried: {type(error).__name__}"
 

@@ -20,6 +20,7 @@ from ..fp64.call import floats
 from ..fp64.findings import Finding
 from ..fp64.history import is_clean, is_float
 from ..fp64.places import Site, find_call
+from ..fp64.uncertainty import Uncertainty
 from ..operators.places import Place
 from .copies import NotAgain
 from .graph import LossGraph
@@ -35,7 +36,7 @@ MOST_OF_SKIPS = 6  # steps that a loss scaler has skipped, which are run again
 
 def run_again(module: nn.Module, inputs: tuple[Any, Any]) -> Any:
     """Under this name operators are those of the program (operators/places.py)."""
-    return module.forward(*copied(inputs[0]), **copied(inputs[1]))
+    return module.forward(*inputs[0], **inputs[1])
 
 
 class FailingStep:
@@ -123,7 +124,7 @@ class FailingStep:
             self._seen = True
             self._reruns += 1
             exact = None if output is None else self._exact(output)
-            found = self._graph.find(bad, output, exact, self._batch)
+            found = self._graph.find(bad, output, exact, self._uncertainty())
             if found is not None:
                 self._show(None, [found])
         elif on_host and self._can_pay(self._loss_backward.seconds):
@@ -177,8 +178,11 @@ class FailingStep:
         def run_again() -> None:
             if generator is not None:
                 torch.set_rng_state(generator)
+            own = copied((args, kwargs))
+            if module is self._model():
+                shadow.mode.uncertainty.draws(floats(own))  # the batch
             with torch.no_grad(), without_cast_cache(device):
-                result = module.forward(*copied(args), **copied(kwargs))
+                result = module.forward(*own[0], **own[1])
             shadow.reach_outputs(result)
 
         self._rerun(module, shadow, run_again)
@@ -206,7 +210,7 @@ class FailingStep:
         try:
             with untouched(module) as own_memory_only:
                 uncertainty = shadow.mode.uncertainty
-                if uncertainty.batch is not None:
+                if uncertainty.batch is not None and not uncertainty.kept.narrow:
                     uncertainty.batch = uncertainty.batch | own_memory_only.copied
                 try:
                     if not (self._push(shadow.mode) and self._push(own_memory_only)):
@@ -222,7 +226,7 @@ class FailingStep:
             self._trouble(error)
             return False
 
-    def _output_again(self, output: torch.Tensor) -> torch.Tensor | None:
+    def _output_again(self, output: torch.Tensor, batch: Uncertainty) -> torch.Tensor | None:
         """What the model gives once more, under a shadow; None if that is something else."""
         model, inputs, autocast = self._model(), self._inputs, self._autocast
         if model is None or inputs is None or autocast is None:
@@ -234,7 +238,9 @@ class FailingStep:
             torch.no_grad(),
             torch.autocast(device, dtype=autocast[1], enabled=autocast[0], cache_enabled=False),
         ):
-            made = run_again(model, inputs)
+            own = copied(inputs)
+            batch.draws(floats(own))
+            made = run_again(model, own)
         is_same = is_float(made) and made.dtype is output.dtype and torch.equal(made, output)
         return made if is_same else None
 
@@ -247,7 +253,7 @@ class FailingStep:
 
         def again() -> None:
             nonlocal found
-            made = self._output_again(output)
+            made = self._output_again(output, shadow.mode.uncertainty)
             entry = None if made is None else shadow.mode.references.entry(made)
             reference = None if made is None else shadow.mode.references.of(made)
             if entry is not None and reference is not None and not entry.doubt:
@@ -258,6 +264,12 @@ class FailingStep:
         shadow.mode.end()
         return found
 
+    def _uncertainty(self) -> Uncertainty:
+        """Of the step under way, which had no shadow."""
+        uncertainty = self._make().mode.uncertainty
+        uncertainty.batch = self._batch
+        return uncertainty
+
     def _rerun_loss(self, scale: float | None = None) -> bool:
         """Forward and loss were finite, gradients are not: whether the loss's own backward pass has
         made them so.
@@ -266,7 +278,8 @@ class FailingStep:
         if model is None:
             return False
         shadow = self._make()
-        shadow.mode.uncertainty.batch = self._batch
+        uncertainty = shadow.mode.uncertainty
+        uncertainty.batch = self._batch
         output = self._loss_backward.output
 
         def place(node: Place) -> None:
@@ -274,7 +287,7 @@ class FailingStep:
 
         def again() -> None:
             shadow.places.outer = Place("", "", 0, "")
-            once_more = None if output is None else self._output_again(output)
+            once_more = None if output is None else self._output_again(output, uncertainty)
             self._loss_backward.run(
                 self._graph.sites,
                 place,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import partial
@@ -25,7 +25,7 @@ import torch
 from ..fp64.findings import EXCLUDED, NOT_TESTED, PROVEN, RANGE, UNDEFINED, Cure, Finding
 from ..fp64.history import is_backed, is_clean, is_float
 from ..fp64.places import Site
-from ..fp64.uncertainty import grid_of
+from ..fp64.uncertainty import ROUNDED, Uncertainty, grid_of, moved
 
 MOST_NODES = 4096
 # What is computed with, and by how much of an ulp what comes in with 16 bits is larger. None: as it
@@ -95,16 +95,16 @@ class LossGraph:
         self,
         losses: list[torch.Tensor],
         output: torch.Tensor | None,
-        exact: torch.Tensor | None = None,
-        batch: Set[int] = frozenset(),
+        exact: torch.Tensor | None,
+        uncertainty: Uncertainty,
     ) -> Finding | None:
         """The operator whose inputs are finite and whose result is not; None where the graph does
         not show one. `output`: of the model, `exact`: the same in FP64, where that was computed of
-        its inputs, whose memory is `batch`.
+        its inputs; `uncertainty`: of the step.
         """
         nodes = _walk(losses)
         names = [node.name() for node in nodes]
-        replay = _Replay(output, exact, batch)
+        replay = _Replay(output, exact, uncertainty)
         for loss in losses:
             if loss.grad_fn is not None:
                 replay.value(loss.grad_fn)
@@ -185,9 +185,9 @@ class _Replay:
     """Computes nodes again, each once; what cannot be computed is None."""
 
     def __init__(
-        self, output: torch.Tensor | None, exact: torch.Tensor | None, batch: Set[int]
+        self, output: torch.Tensor | None, exact: torch.Tensor | None, uncertainty: Uncertainty
     ) -> None:
-        self._batch = batch
+        self._uncertainty = uncertainty
         self._values: dict[Any, list[_Values] | None] = {}
         self._whole: set[Any] = set()  # nodes whose whole way was computed
         self._known: dict[Any, torch.Tensor] = {}  # results, as the node that used them kept them
@@ -254,6 +254,9 @@ class _Replay:
         adds_a_number = operator in ADDS and (len(inputs) < 2 or NO_EDGE in inputs)
         if adds_a_number and constant is None:
             self._whole.discard(node)  # it is not known
+        numbers = [each for each in (*saved.values(), constant) if type(each) is float]
+        if any(map(self._uncertainty.kept.of_number, numbers)):
+            self._whole.discard(node)
         for name in packet.overloads():
             overload = getattr(packet, name)
             call = arguments_of(overload, saved, inputs, partial(self._kept, node), constant)
@@ -264,9 +267,12 @@ class _Replay:
 
     def _kept(self, node: Any, value: torch.Tensor) -> _Values:
         """What goes into `node` as autograd has kept it."""
-        is_batch = value.untyped_storage()._cdata in self._batch
-        if not is_batch and grid_of(value):
-            self._whole.discard(node)  # it was rounded, nobody knows from what
+        uncertainty = self._uncertainty
+        memory = value.untyped_storage()._cdata
+        is_batch = uncertainty.batch is not None and memory in uncertainty.batch
+        ulp = uncertainty.of(value)[0]
+        if not is_batch and (ulp > ROUNDED or not bool(value.isfinite().all())):
+            self._whole.discard(node)  # it was rounded, or made so, and nobody knows of what
         is_given = is_batch or value.numel() == 1 or bool((value == value.round()).all())
         return _in_lanes(value, value if is_given else None)
 
@@ -330,7 +336,7 @@ def _in_lanes(tensor: torch.Tensor, exact: torch.Tensor | None) -> _Values:
 
     def lane(kind: torch.dtype | None, ulps: float) -> torch.Tensor:
         value = tensor if kind is None else (best if kind is torch.float64 else tensor).to(kind)
-        return value * (1 + ulps * ulp) if ulps * ulp else value
+        return moved(value, ulp, ulps) if ulps * ulp else value
 
     return _Values(lane(*each) for each in LANES)
 

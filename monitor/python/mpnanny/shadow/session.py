@@ -338,6 +338,7 @@ class ShadowSession:
             self._schedule.plain(self._began.seconds())
         self._count += 1
         self._number += 1
+        self._changes.kept.started = True
         self._evaluated = False
         self._failing.begins()
         self._began = Stopwatch()
@@ -407,6 +408,10 @@ class ShadowSession:
         # Faults of protocol: the arithmetic of later steps is looked at all the same.
         if not ended_early:
             found = self._relations.found(step) + self._scale_tests.found(step)
+            found += self._changes.plateaus.found()
+            if self._changes.plateaus.wants:
+                self._changes.plateaus.wants = False
+                self._schedule.drift(self._count)
             self._sink.found(self._number, found)
 
     def _ran_again(self, shadow: ShadowStep | None, found: list[Finding]) -> None:

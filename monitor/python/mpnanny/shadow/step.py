@@ -14,12 +14,17 @@ from ..fp64.findings import PROVEN, Finding
 from ..fp64.history import is_float, version_of
 from ..fp64.noise import LEAST_SHARE, Single, cancelled_of, cancelled_shares
 from ..fp64.places import Places, Site
-from ..fp64.references import NONE
+from ..fp64.references import NONE, Entry
 from ..model.shards import local_part
 from ..operators.modes import own_work, without_modes
 from .changes import Changes
 from .engine import ShadowMode
 from .stopwatch import Stopwatch
+
+
+def _versions(entry: Entry) -> tuple[int, ...]:
+    """Of memory that was computed from beginning to end."""
+    return entry.compared[0] if entry.compared and not entry.doubt else ()
 
 
 class ShadowStep:
@@ -162,9 +167,11 @@ class ShadowStep:
     def _keep_errors(self) -> None:
         """Of what this step has computed and leaves behind."""
         tape, is_leaf = self.mode.tape, self._changes.is_leaf
-        made = [each for each in self.mode.references.living() if each.node is not None]
+        living = self.mode.references.living()
         self._changes.kept.remember(
-            (each.alive, tape.error(each)) for each in made if not is_leaf(each.alive.cdata)
+            (each.alive, tape.error(each), _versions(each), each.node.site.source)
+            for each in living
+            if each.node is not None and not is_leaf(each.alive.cdata)
         )
 
     # --- the end ---

@@ -37,6 +37,7 @@ from ..fp64.lasting import Origin
 from ..fp64.operators import INTEGERS_OF_FLOATS
 from ..fp64.places import Site
 from ..fp64.references import NONE, Entry, References
+from ..fp64.uncertainty import Kept
 from ..fp64.unwritten import Unwritten
 from ..process.environment import rank_and_size
 from .evidence import Evidence, Waiting
@@ -76,6 +77,7 @@ class Tape:
         history: History,
         names: Callable[[torch.Tensor], str],
         unwritten: Unwritten,
+        kept: Kept,
         lost: Any,
         step: int,
         first_loss: float | None,
@@ -88,6 +90,7 @@ class Tape:
         self.history = history
         self.names = names
         self.unwritten = unwritten
+        self.kept = kept
         self.cure_seconds = 0.0
         self._sites: list[Site] = []
         self._places: dict[Any, int] = {}
