@@ -35,6 +35,7 @@ struct ShadowCure {
   std::vector<std::string> lines;  // "file:40"
   std::vector<std::string> operators;
   std::string what;
+  std::string given;  // the type of what was loaded, where it is held in another one
   std::optional<double> error_before, error_after;  // nullopt: not finite, not measured
 };
 
