@@ -1,5 +1,5 @@
-"""What a training saves, against what it holds: copies that stand still, casts that make values 0 or
-infinite, and what a later load misses; and files that are right.
+"""What a training saves, against what it holds: copies that stand still, casts that make values 0
+or infinite, and what a later load misses; and files that are right.
 """
 
 from __future__ import annotations

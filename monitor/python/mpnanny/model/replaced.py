@@ -1,6 +1,6 @@
 """Parameters of modules that others have taken the place of, and where: an attribute that was set,
-a module that was put in for another one, load_state_dict(assign=True). Of the whole process, because
-a program builds its model before a training begins.
+a module that was put in for another one, load_state_dict(assign=True). Of the whole process,
+because a program builds its model before a training begins.
 
 torch tells of each parameter and module that a module gets; only where it had one of that name
 already something is kept.

@@ -1,5 +1,5 @@
-"""Moments of an optimizer that belong to other parameters than those they were loaded for: the order
-of the parameters has changed since they were saved, and shapes that are equal raise no error.
+"""Moments of an optimizer that belong to other parameters than those they were loaded for: the
+order of the parameters has changed since they were saved, and equal shapes raise no error.
 
 An optimizer's moments are made of gradients, element by element, and so show whose they are: for
 STEPS steps after a load the sizes of each parameter's gradients are compared with the moments that

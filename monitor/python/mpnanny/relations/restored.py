@@ -366,7 +366,7 @@ def _numbers_held(saved: SavedNumbers, living: Living) -> str | None:
 
 
 def _modules_held(
-    file: LoadedFile, taken: list[SavedModule], living: _Living
+    file: LoadedFile, taken: list[SavedModule], living: Living
 ) -> Iterable[tuple[SavedModule, bool]]:
     """An average of the weights, another network: whether a living module holds each saved one,
     where there is one for each that was saved.

@@ -107,9 +107,7 @@ class SavedStates(StepListener):
         place = users_line()
         own = state_of(self._model.module)
         held = digests(own.items())
-        mine = [
-            at for at, each in enumerate(states.modules) if _is_shaped_like(held, each.tensors)
-        ]
+        mine = [at for at, each in enumerate(states.modules) if _is_shaped_like(held, each.tensors)]
         same = [at for at in mine if _are_like(held, states.modules[at].tensors)]
         goes_on = [each for each in self._optimizers if _is_in(each, states)]
         if mine and not same and goes_on and held:
@@ -145,7 +143,7 @@ class SavedStates(StepListener):
             Site("torch.save", "", "state", *place, None),
             "WARNING" if first else "INFO",
             1.0,
-            what="the weights of before the first step" if first else "other weights than the model",
+            what="the weights of before the first step" if first else "weights of another time",
             parameters=list(saved)[:16],
             count=len(saved),
         )
@@ -283,9 +281,7 @@ def _is_shaped_like(held: dict[str, Digest], saved: dict[str, Digest]) -> bool:
     return bool(held) and len(common) >= RESTORED * max(len(held), len(saved))
 
 
-def _are_like(
-    held: dict[str, Digest], saved: dict[str, Digest], share: float = RESTORED
-) -> bool:
+def _are_like(held: dict[str, Digest], saved: dict[str, Digest], share: float = RESTORED) -> bool:
     common = [each.is_like(saved[name]) for name, each in held.items() if name in saved]
     return sum(common) >= share * len(held)
 
