@@ -81,17 +81,17 @@ def swapped(old: torch.Tensor | None, new: torch.Tensor | None) -> None:
 
 
 def _parameter(module: nn.Module, name: str, parameter: Any) -> None:
-    old = module._parameters.get(name)
-    if old is not None:
-        with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception):
+        old = module._parameters.get(name)
+        if old is not None:
             swapped(old, parameter)
 
 
 def _module(module: nn.Module, name: str, new: Any) -> None:
-    old = module._modules.get(name)
-    if old is None or old is new or not isinstance(new, nn.Module):
-        return
     with contextlib.suppress(Exception):
+        old = module._modules.get(name)
+        if old is None or old is new or not isinstance(new, nn.Module):
+            return
         now = dict(new.named_parameters())
         for key, each in old.named_parameters():
             swapped(each, now.get(key))

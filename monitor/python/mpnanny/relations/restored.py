@@ -87,6 +87,7 @@ class Restored(StepListener):
         self._found = found
         self._scalers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._looked = 0  # at so many files
+        self._loads = 0
         self._losses: deque[Any] = deque(maxlen=AFTER)  # since the newest load
         self._waiting: tuple[Finding, list[float], int] | None = None  # until losses tell
 
@@ -104,12 +105,14 @@ class Restored(StepListener):
             found = [each for each in (finding, bad) if each is not None]
             if found:
                 self._found(step.number, found)
-        for load in checkpoints.left_out(self._model.module.modules()):
-            load.judged = True
-            with torch.no_grad():
-                finding = self._left_out(load)
-            if finding is not None:
-                self._found(step.number, [finding])
+        if self._loads != checkpoints.loads():
+            self._loads = checkpoints.loads()
+            for load in checkpoints.left_out(self._model.module.modules()):
+                load.judged = True
+                with torch.no_grad():
+                    finding = self._left_out(load)
+                if finding is not None:
+                    self._found(step.number, [finding])
 
     def step_ended(self, step: OpenStep, alerts: list[NewAlert]) -> None:
         if self._waiting is not None and step.loss is not None:
