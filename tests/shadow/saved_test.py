@@ -251,6 +251,21 @@ def test_a_training_that_takes_its_best_weights_back(watch, tmp_path):
     assert watch(training, program, "not_restored") == []
 
 
+def test_a_training_that_goes_back_to_a_file_without_its_loss_scale(watch, tmp_path):
+    training = Training()
+
+    def program() -> None:
+        training.steps(scaled=True)
+        save(training, tmp_path / "state.pt", "model", "optimizer")
+        training.steps(scaled=True)
+        saved = torch.load(tmp_path / "state.pt")
+        training.model.load_state_dict(saved["model"])
+        training.optimizer.load_state_dict(saved["optimizer"])
+        training.steps(scaled=True)
+
+    assert watch(training, program, "not_restored") == []
+
+
 # --- names that do not fit ---
 
 

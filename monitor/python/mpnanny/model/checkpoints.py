@@ -95,6 +95,7 @@ class States:
 class Unsaved(States):
     """What a training held when it wrote a file: `modules` are in that file, the rest is not."""
 
+    owners: list[weakref.ref[Any]] = field(default_factory=list)  # of `numbers`, one each
     losses: list[float] = field(default_factory=list)  # the newest before it
     file: str = ""  # where it was written
     line: int = 0

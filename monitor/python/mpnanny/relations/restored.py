@@ -262,7 +262,11 @@ def _unsaved(file: LoadedFile, living: Living) -> tuple[dict[str, str], bool]:
             if any(_is_set_alike(saved, each) for each in these):
                 anew = True
                 lost[saved.name] = _what_it_holds(saved, these[0], "not saved")
-    for numbers in file.unsaved.numbers:
+    here = {id(each) for each in (*living.scalers, *living.schedulers)}
+    for numbers, owner in zip(file.unsaved.numbers, file.unsaved.owners, strict=True):
+        # A training that goes back to a file of its own keeps what it has.
+        if id(owner()) in here:
+            continue
         if text := _numbers_held(numbers, living):
             lost[numbers.name] = text
     return lost, anew

@@ -117,12 +117,13 @@ class SavedStates(StepListener):
         near = [at for at in mine if _are_like(held, states.modules[at].tensors, NEAR)]
         yield from self._narrowed(states, own, [states.tensors[at] for at in near], place)
         if same:
-            losses = [float(each) for each in self._losses]
+            numbers = list(self._unsaved_numbers(states))
             unsaved = Unsaved(
                 [states.modules[at] for at in same],
                 list(self._unsaved_optimizers(states)),
-                list(self._unsaved_numbers(states)),
-                losses=losses,
+                [each for each, _ in numbers],
+                owners=[weakref.ref(owner) for _, owner in numbers],
+                losses=[float(each) for each in self._losses],
                 file=place[0],
                 line=place[1],
             )
@@ -223,12 +224,13 @@ class SavedStates(StepListener):
             held = {at: one for at, one in enumerate(inner) if isinstance(one, dict)}
             yield saved_optimizer(type(each).__name__, each.param_groups, held)
 
-    def _unsaved_numbers(self, states: States) -> Iterable[SavedNumbers]:
+    def _unsaved_numbers(self, states: States) -> Iterable[tuple[SavedNumbers, Any]]:
+        """With whose they are."""
         for scaler, first in self._scalers.items():
             state = scaler.state_dict() if scaler.is_enabled() else {}
             known = any(each.keys == state.keys() for each in states.numbers)
             if state and not known and state.get("scale") != first:
-                yield saved_numbers(type(scaler).__name__, state)
+                yield saved_numbers(type(scaler).__name__, state), scaler
         held = set(map(id, self._optimizers))
         for each in gc.get_objects():
             if not issubclass(type(each), LRScheduler):
@@ -238,7 +240,7 @@ class SavedStates(StepListener):
                 continue
             if not any(one.keys <= fields.keys() for one in states.numbers if one.keys):
                 kept = {key: value for key, value in fields.items() if key != "optimizer"}
-                yield saved_numbers(type(each).__name__, kept)
+                yield saved_numbers(type(each).__name__, kept), each
 
 
 class _Spoilt:
