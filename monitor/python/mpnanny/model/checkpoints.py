@@ -242,8 +242,11 @@ def _look_for_left_out(taker: nn.Module, given: dict[str, Any]) -> None:
     offers = [each.tensors for each in file.modules] if file is not None else []
     if len(got) < len(given):
         offers.append(digests((name, each) for name, each in given.items() if name not in own))
+    # A file with an average beside the model has each name twice, once as it is.
+    exact = {name for offer in offers for name in offer}
+    others = {name: each for name, each in own.items() if name not in exact}
     for offer in offers:
-        names = _renamed(own, offer)
+        names = _renamed(others, {name: each for name, each in offer.items() if name not in own})
         took = digests((name, got[name]) for name in names if name in got)
         # A program that took some of what was renamed in this way knows it, and left the rest out.
         known = {
@@ -268,16 +271,13 @@ def _renamed(
     own: dict[str, torch.Tensor], offer: dict[str, Digest]
 ) -> dict[str, tuple[str, Digest]]:
     """What `own` has under a name that is the end of one of `offer`, or has one as its end."""
-    free = [name for name in offer if name not in own]
     ends: dict[str, list[str]] = {}
-    for name in free:
+    for name in offer:
         for end in _ends(name):
             ends.setdefault(end, []).append(name)
     found: dict[str, tuple[str, Digest]] = {}
     for name, tensor in own.items():
-        if name in offer:
-            continue
-        known = ends.get(name, []) or [end for end in _ends(name) if end in free]
+        known = ends.get(name, []) or [end for end in _ends(name) if end in offer]
         if len(known) == 1 and offer[known[0]].shape == tensor.shape:
             found[name] = known[0], offer[known[0]]
     return found
