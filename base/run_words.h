@@ -109,7 +109,9 @@ enum class FindingKind {
   kStateNarrowed,
   kRecast,
   kNonfiniteKept,
-  kStandsStill
+  kStandsStill,
+  kSavedOtherwise,
+  kStateOfAnother
 };
 template <>
 struct Vocabulary<FindingKind> {
@@ -119,7 +121,8 @@ struct Vocabulary<FindingKind> {
       "no_gradient",      "not_updated",     "not_zeroed",    "not_restored",
       "moved_on_skip",    "scale_dependent", "load_undone",   "partial_copy",
       "dropped_gradient", "empty_step",      "moved_weights", "state_narrowed",
-      "recast",           "nonfinite_kept",  "stands_still"};
+      "recast",           "nonfinite_kept",  "stands_still",  "saved_otherwise",
+      "state_of_another"};
 };
 
 // What a wider type makes of a finding: it cures it, it does not, nobody tried.

@@ -93,12 +93,19 @@ Sentence NoGradient(const ShadowFinding& finding, const std::string& place) {
           {op, AtPlace(place), parameters, got, when}};
 }
 
-Sentence NotUpdated(const ShadowFinding& finding) {
+Sentence NotUpdated(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
   Sentence text(
       Form("The gradient of {0} is not 0, but no optimizer holds it and it does not change{1}.",
            "{0}的梯度不为 0，但没有优化器持有，也没有变化{1}。"),
       {Parameters(relation), Steps(relation)});
+  if (!place.empty()) {
+    text += {Form("It was put{0} in the place of the one that the optimizer holds, after the "
+                  "optimizer had been given that.",
+                  "它在{0}取代了优化器所持有的参数，而优化器在此之前已得到后者。"),
+             {AtPlace(place)}};
+    return text;
+  }
   if (relation.stranded && *relation.stranded >= 1 && *relation.stranded < 1e9) {
     text += {Form("The optimizer holds {0:parameter} of no module without a gradient: a module was "
                   "replaced after the optimizer was given its parameters.",
@@ -140,8 +147,30 @@ Sentence NotZeroed(const ShadowFinding& finding, const std::string& place) {
       {Steps(finding.relation), AddsAt(place)}};
 }
 
+// What a file does not hold that the training held when it wrote it.
+Sentence NotSaved(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  Sentence text(
+      Form("The file that was written{0} and loaded at {1} does not hold all that the "
+           "training went on with. {2}.",
+           "在{0}写入、在 {1} 载入的文件并不包含训练所需的全部状态。{2}。"),
+      {AtPlace(place), EscapeControl(relation.at, 300), EscapeControl(relation.what, 300)});
+  if (relation.loss_before && relation.loss_after) {
+    text += {Form("The loss was {0} before and is {1} after it, in the median.",
+                  "此前损失的中位数为 {0}，此后为 {1}。"),
+             {Number(*relation.loss_before, 3), Number(*relation.loss_after, 3)}};
+  }
+  return text;
+}
+
 Sentence NotRestored(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
+  if (!relation.at.empty()) return NotSaved(finding, place);
+  if (relation.saved.empty() && !relation.parameters.empty()) {
+    return {Form("A load{0} left {1} as before: what was loaded has other names. {2}.",
+                 "载入{0}没有改变{1}：所载入的内容使用其他名称。{2}。"),
+            {AtPlace(place), Parameters(relation), EscapeControl(relation.what, 300)}};
+  }
   Sentence text(Form("Saved together were the states of {0}; the load{1} restored only {2}.",
                      "一起保存的有 {0} 的状态；载入{1}只恢复了 {2}。"),
                 {Listed(relation.saved, relation.saved.size()), AtPlace(place),
@@ -344,6 +373,15 @@ Sentence SuchAs(const ShadowRelation& relation) {
 Sentence StateNarrowed(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
   const auto percent = PercentOf(relation.share);
+  if (!relation.given.empty()) {
+    return {Form("The state {0} of {1} was saved in FP32, and the load{2} made {3} of it, the type "
+                 "of the weights; the optimizer goes on with it in {3}.",
+                 "状态 {0}（{1}）以 FP32 保存，载入{2}将其转换为权重的类型 {3}，"
+                 "优化器以 {3} 继续使用。"),
+            {relation.what.empty() ? Sentence(Form("of the optimizer", "优化器"))
+                                   : Sentence(EscapeControl(relation.what, 80)),
+             Parameters(relation), AtPlace(place), WordOfFormat(finding.dtype)}};
+  }
   Sentence text(
       Form("The state {0} of {1}{2} came back from a checkpoint with the values of {3} bits{4}, "
            "and the optimizer goes on with them in FP32.",
@@ -366,6 +404,13 @@ Sentence StateNarrowed(const ShadowFinding& finding, const std::string& place) {
 Sentence Recast(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
   const bool often = relation.count && *relation.count >= 2 && *relation.count < 1e9;
+  if (relation.what == "buffers") {
+    return {
+        Form("Buffers{0} were rounded to {1}{2} by a cast of their module and are in FP32 "
+             "again: the training goes on with the rounded values.",
+             "缓冲区{0}因其模块的转换被舍入为 {1}{2}，之后又回到 FP32：训练以舍入后的数值继续。"),
+        {SuchAs(relation), WordOfFormat(finding.dtype), AtPlace(place)}};
+  }
   return {Form("Weights{0} were rounded to {1}{2} between two steps of the optimizer{3}, and the "
                "training goes on with the rounded values.",
                "权重{0}在优化器的两次更新之间被舍入为 {1}{2}{3}，训练以舍入后的数值继续。"),
@@ -427,6 +472,38 @@ Sentence StandsStill(const ShadowFinding& finding, const std::string& place) {
                  : Sentence()}};
 }
 
+Sentence SavedOtherwise(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  const Sentence what = relation.what.empty() ? Sentence(Form("a state", "某个状态"))
+                                              : Sentence(EscapeControl(relation.what, 120));
+  if (finding.dtype.empty()) {
+    return {Form("The file that is saved{0} holds {1} beside the optimizer's state of now: a "
+                 "training that goes on from it does not go on where this one stands.",
+                 "保存的文件{0}在优化器的当前状态之外包含{1}：由它继续的训练不会从当前位置继续。"),
+            {AtPlace(place), what}};
+  }
+  const auto percent = PercentOf(relation.share);
+  return {
+      Form("The file that is saved has {0} in {1}{2}, which is held in more bits: {3} % of the "
+           "elements become 0 or infinite there and are neither here.",
+           "保存的文件以 {1} 存放{0}{2}，而训练以更多位数持有它：其中 {3} % 的元素在文件中变为 0 "
+           "或无穷，而在训练中并非如此。"),
+      {what, WordOfFormat(finding.dtype), AtPlace(place), percent.value_or(0)}};
+}
+
+Sentence StateOfAnother(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  return {
+      Form("The optimizer's state that was loaded{0} belongs to other parameters: the gradients "
+           "of {1} do not fit their moments{2}, which were saved in another order.",
+           "载入{0}的优化器状态属于其他参数：{1}的梯度与其矩不符{2}，保存时的顺序不同。"),
+      {AtPlace(place), Parameters(relation),
+       relation.what.empty()
+           ? Sentence()
+           : Sentence(Form(" (those of the first fit {0})", "（第一个的矩与 {0} 相符）"),
+                      {EscapeControl(relation.what, 200)})}};
+}
+
 // The kinds that are relations, and what they are called in a line.
 constexpr std::pair<FindingKind, std::string_view> kRelationNouns[] = {
     {FindingKind::kNoGradient, "parameters that get no gradient"},
@@ -443,7 +520,9 @@ constexpr std::pair<FindingKind, std::string_view> kRelationNouns[] = {
     {FindingKind::kStateNarrowed, "a state that came back in 16 bits"},
     {FindingKind::kRecast, "weights that were rounded to 16 bits"},
     {FindingKind::kNonfiniteKept, "gradients that are not finite and were kept"},
-    {FindingKind::kStandsStill, "an average that stands still"}};
+    {FindingKind::kStandsStill, "an average that stands still"},
+    {FindingKind::kSavedOtherwise, "a file that holds something else"},
+    {FindingKind::kStateOfAnother, "moments of other parameters"}};
 
 }  // namespace
 
@@ -458,7 +537,7 @@ bool IsRelation(const Word<FindingKind>& kind) { return !RelationNoun(kind).empt
 
 Sentence RelationSentence(const ShadowFinding& finding, const std::string& place) {
   if (finding.kind == FindingKind::kNoGradient) return NoGradient(finding, place);
-  if (finding.kind == FindingKind::kNotUpdated) return NotUpdated(finding);
+  if (finding.kind == FindingKind::kNotUpdated) return NotUpdated(finding, place);
   if (finding.kind == FindingKind::kNotZeroed) return NotZeroed(finding, place);
   if (finding.kind == FindingKind::kNotRestored) return NotRestored(finding, place);
   if (finding.kind == FindingKind::kMovedOnSkip) return MovedOnSkip(finding, place);
@@ -471,6 +550,8 @@ Sentence RelationSentence(const ShadowFinding& finding, const std::string& place
   if (finding.kind == FindingKind::kRecast) return Recast(finding, place);
   if (finding.kind == FindingKind::kNonfiniteKept) return NonfiniteKept(finding, place);
   if (finding.kind == FindingKind::kStandsStill) return StandsStill(finding, place);
+  if (finding.kind == FindingKind::kSavedOtherwise) return SavedOtherwise(finding, place);
+  if (finding.kind == FindingKind::kStateOfAnother) return StateOfAnother(finding, place);
   return ScaleDependent(finding, place);
 }
 

@@ -53,6 +53,7 @@ struct ShadowRelation {
   bool none = false;                    // .grad is None, not 0
   std::vector<std::string> saved, restored;
   std::string what;
+  std::string given;  // the type of what was loaded, where it is held in another one
   // Of gradients that depend on the loss scale: the power of it that is in them, its value, where
   // the loss was multiplied by it ("" if not), and the lines at which it left the gradients.
   std::optional<double> power, scale;

@@ -194,6 +194,7 @@ ShadowRelation RelationOf(const Json& json) {
   relation.saved = TextsOf(json, "saved");
   relation.restored = TextsOf(json, "restored");
   relation.what = TextOf(json, "what");
+  relation.given = TextOf(json, "given");
   relation.power = NumberOf(json, "power");
   relation.scale = NumberOf(json, "scale");
   relation.entered = TextOf(json, "entered");

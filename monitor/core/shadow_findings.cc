@@ -133,6 +133,10 @@ std::string WhatHappened(const ShadowFindingRow& row) {
     return "gradients that are not finite were kept across a skipped step";
   if (row.kind == FindingKind::kStandsStill)
     return "an average is written and stays as it is, while what it follows moves";
+  if (row.kind == FindingKind::kSavedOtherwise)
+    return "what was saved is not what the training holds";
+  if (row.kind == FindingKind::kStateOfAnother)
+    return "the optimizer goes on with moments of other parameters";
   if (row.kind == FindingKind::kScaleDependent) return "the update depends on the loss scale";
   std::string text = "error";
   if (row.error_out && std::isfinite(*row.error_out))

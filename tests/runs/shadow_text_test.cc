@@ -495,7 +495,44 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
   f.proof = Proof::kExcluded;
   EXPECT_NE(Told(f, "").find("not those that are trained"), std::string::npos);
   f.dtype = "bfloat16";
+  f.proof = Proof::kProven;
+  f.relation.what = "buffers";
+  f.kind = FindingKind::kRecast;
+  EXPECT_EQ(Told(f, ""),
+            "Buffers (such as gate.bias) were rounded to BF16 at train.py:9 by a cast of their "
+            "module and are in FP32 again: the training goes on with the rounded values.");
+  f.kind = FindingKind::kSavedOtherwise;
+  f.relation.what = "exp_avg_sq";
+  EXPECT_EQ(Told(f, ""),
+            "The file that is saved has exp_avg_sq in BF16 at train.py:9, which is held in more "
+            "bits: 100 % of the elements become 0 or infinite there and are neither here.");
+  f.dtype.clear();
+  f.relation.what = "the weights of before the first step";
+  EXPECT_EQ(Told(f, ""),
+            "The file that is saved at train.py:9 holds the weights of before the first step "
+            "beside the optimizer's state of now: a training that goes on from it does not go on "
+            "where this one stands.");
+  f.dtype = "bfloat16";
+  f.kind = FindingKind::kStateOfAnother;
+  f.relation.what = "c.weight";
+  EXPECT_NE(Told(f, "").find("was loaded at train.py:9 belongs to other parameters"),
+            std::string::npos);
+  f.kind = FindingKind::kStateNarrowed;
+  f.relation.given = "float32";
+  EXPECT_NE(Told(f, "").find("the load at train.py:9 made BF16 of it"), std::string::npos);
   f.kind = FindingKind::kNotRestored;
+  f.relation.what = "GradScaler: the loss scale was 8 and is 65536";
+  EXPECT_EQ(Told(f, ""),
+            "The file that was written at train.py:9 and loaded at train.py:30 does not hold all "
+            "that the training went on with. GradScaler: the loss scale was 8 and is 65536. The "
+            "loss was 0.125 before and is 0.5 after it, in the median.");
+  f.relation = {};
+  f.relation.parameters = {"0.weight"};
+  f.relation.count = 1;
+  f.relation.what = "0.weight stands in what was loaded as module.0.weight";
+  EXPECT_EQ(Told(f, ""),
+            "A load at train.py:9 left the parameter 0.weight as before: what was loaded has other "
+            "names. 0.weight stands in what was loaded as module.0.weight.");
   f.relation = {};  // as of a damaged file
   EXPECT_FALSE(Told(f, "").empty());
   f.kind = FindingKind::kMovedOnSkip;

@@ -163,3 +163,65 @@ def test_a_state_that_has_not_moved_yet(db, database):
         optimizer.load_state_dict(other.state_dict())
         train(model, optimizer)
     assert Finds(database()).all == []
+
+
+# --- states that the load itself casts ---
+
+
+class WideAdam(torch.optim.Optimizer):
+    """Keeps its moments in FP32 whatever the weights are."""
+
+    def __init__(self, parameters: Any, lr: float = 1e-3, wide: bool = True) -> None:
+        super().__init__(parameters, {"lr": lr})
+        self.wide = wide
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for each in self.param_groups[0]["params"]:
+            state = self.state[each]
+            if not state:
+                dtype = torch.float32 if self.wide else each.dtype
+                state["second"] = torch.zeros_like(each, dtype=dtype)
+            state["second"].mul_(0.999).add_(each.grad.to(state["second"].dtype) ** 2, alpha=1e-3)
+            each.sub_((1e-4 * each.grad / (state["second"].sqrt() + 1e-6)).to(each.dtype))
+
+
+def resumed_wide(db: str, database: Any, model: nn.Module, again: bool) -> list[dict[str, Any]]:
+    optimizer = WideAdam(model.parameters())
+    train(model, optimizer)
+    saved = copy.deepcopy(optimizer.state_dict())
+    second = copy.deepcopy(model).bfloat16()
+    other = WideAdam(second.parameters())
+    with MixedPrecisionNanny(second, db=db, shadow="off", quiet=True):
+        other.load_state_dict(saved)  # loads
+        if again:
+            for state in other.state.values():
+                state["second"] = state["second"].float()
+        train(second, other)
+    assert database().rows("SELECT * FROM event WHERE type = 'hook_failed'") == []
+    return [each for each in Finds(database()).all if each["kind"] == "state_narrowed"]
+
+
+def test_a_load_that_casts_states_of_16_bit_weights(db, database):
+    torch.manual_seed(0)
+    first = build(torch.bfloat16)[0]
+    with MixedPrecisionNanny(first, db=db, shadow="off", quiet=True):
+        train(first, WideAdam(first.parameters()))  # shows how the optimizer makes them
+    (found,) = resumed_wide(db, database, first, again=False)
+    assert (found["severity"], found["dtype"]) == ("WARNING", "bfloat16")
+    assert found["line"].endswith("# loads")
+    detail = json.loads(found["detail"])
+    assert (detail["what"], detail["given"], detail["count"]) == ("second", "float32", 4)
+
+
+def test_a_training_in_fp32_that_goes_on_in_bf16_is_a_note(db, database, monkeypatch):
+    monkeypatch.setattr("mpnanny.relations.narrowed._made", {})
+    torch.manual_seed(0)
+    (found,) = resumed_wide(db, database, build()[0], again=False)
+    assert found["severity"] == "INFO"
+
+
+def test_states_that_are_put_back_in_fp32(db, database):
+    torch.manual_seed(0)
+    found = resumed_wide(db, database, build(torch.bfloat16)[0], again=True)
+    assert all(each["severity"] == "INFO" for each in found)

@@ -137,3 +137,66 @@ def test_weights_that_are_set_to_zero(run):
                 each.zero_()
 
     assert run(resets, every=15) == []
+
+
+# --- buffers ---
+
+
+class Tabled(nn.Module):
+    """A table that nothing writes again, and running statistics that the next step writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc, self.norm = nn.Linear(8, 16), nn.BatchNorm1d(16)
+        self.register_buffer("table", 1.0 / 10000 ** (torch.arange(16) / 16))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.fc(x) + self.table.to(x.dtype))
+
+
+def weights_restored(model: nn.Module) -> None:
+    own = [each.detach().clone() for each in model.parameters()]
+    half(model)
+    for mine, each in zip(own, model.parameters(), strict=True):
+        each.data.copy_(mine)
+
+
+def all_restored(model: nn.Module) -> None:
+    own = copy.deepcopy(model.state_dict())
+    half(model)
+    model.load_state_dict(own)
+
+
+def test_buffers_that_stay_rounded_where_the_weights_were_restored(run):
+    found = run(weights_restored, model=Tabled())
+    assert {each["detail"]["what"] for each in found} == {"buffers"}
+    assert found[0]["severity"] == "WARNING" and found[0]["line"] == "model.half()  # casts"
+    assert found[0]["dtype"] == "float16"
+    assert "table" in found[0]["detail"]["parameters"]
+
+
+def test_buffers_of_a_part_that_was_cast_before_the_training(db, database):
+    model = nn.Sequential(nn.Linear(8, 8), Tabled())
+    with MixedPrecisionNanny(model, db=db, shadow="off", quiet=True):
+        model[1].to(torch.bfloat16)  # casts
+        model[1].float()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(inputs()).square().mean().backward()
+            optimizer.step()
+    (found,) = [each for each in Finds(database()).all if each["kind"] == "recast"]
+    assert found["line"].endswith("# casts")
+    assert "1.table" in json.loads(found["detail"])["parameters"]
+
+
+@pytest.mark.parametrize(
+    "evaluate",
+    [all_restored, lambda model: copy.deepcopy(model).half(), lambda model: model.double().float()],
+)
+def test_buffers_that_are_what_they_were(run, evaluate):
+    assert run(evaluate, model=Tabled()) == []
+
+
+def test_a_model_with_buffers_that_trains_in_16_bits(run):
+    assert run(lambda model: None, model=Tabled().bfloat16()) == []

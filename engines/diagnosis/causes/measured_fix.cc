@@ -60,6 +60,13 @@ Sentence FixOfRelation(const runs::ShadowFinding& finding) {
             "若这些参数不需要训练，用 requires_grad_(False) 说明。"),
         {WhereToChange(finding)}};
   }
+  if (kind == FindingKind::kNotUpdated && !finding.source.empty()) {
+    return {Form("Make the optimizer after the change {0}, or copy into the parameters that it "
+                 "holds (with torch.no_grad(): parameter.copy_(new)).",
+                 "在{0}的更改之后再创建优化器，或者把新值复制到它所持有的参数中"
+                 "（with torch.no_grad(): parameter.copy_(new)）。"),
+            {WhereToChange(finding)}};
+  }
   if (kind == FindingKind::kNotUpdated && finding.relation.stranded.value_or(0) >= 1) {
     return Form(
         "Replace the module first, and then give the optimizer the parameters of the model as it "
@@ -85,6 +92,18 @@ Sentence FixOfRelation(const runs::ShadowFinding& finding) {
     return Form("Call optimizer.zero_grad() once for each update, before its first backward().",
                 "每次更新都在其首个 backward() 之前调用一次 "
                 "optimizer.zero_grad()。");
+  }
+  if (kind == FindingKind::kNotRestored && !finding.relation.at.empty()) {
+    return {Form("Save these states with the weights {0}, and load them with them.",
+                 "在{0}把这些状态连同权重一起保存，并一起载入。"),
+            {WhereToChange(finding)}};
+  }
+  if (kind == FindingKind::kNotRestored && finding.relation.saved.empty()) {
+    return {Form("Rename what is loaded to the model's names {0}, and read what load_state_dict() "
+                 "returns: with strict=False it raises nothing.",
+                 "在{0}把所载入的内容改成模型的名称，并检查 load_state_dict() 的返回值："
+                 "strict=False 时它不会报错。"),
+            {WhereToChange(finding)}};
   }
   if (kind == FindingKind::kNotRestored) {
     return {
@@ -133,6 +152,26 @@ Sentence FixOfRelation(const runs::ShadowFinding& finding) {
         "连同参数一起复制或平均缓冲区（AveragedModel(…, "
         "use_buffers=True)），或在使用副本之前重新计算它们（"
         "torch.optim.swa_utils.update_bn）。");
+  }
+  if (kind == FindingKind::kStateNarrowed && !finding.relation.given.empty()) {
+    return {Form("Put the state back in FP32 after the load {0}: load_state_dict() of torch's "
+                 "optimizers casts each state to the type of its parameter.",
+                 "在{0}载入之后把状态恢复为 FP32：torch 优化器的 load_state_dict() "
+                 "会把每个状态转换为其参数的类型。"),
+            {WhereToChange(finding)}};
+  }
+  if (kind == FindingKind::kSavedOtherwise) {
+    return {Form("Save what the training holds at that moment {0}: model.state_dict() anew each "
+                 "time, and the optimizer's state as it is.",
+                 "在{0}保存训练此刻所持有的内容：每次重新调用 model.state_dict()，"
+                 "并原样保存优化器状态。"),
+            {WhereToChange(finding)}};
+  }
+  if (kind == FindingKind::kStateOfAnother) {
+    return {Form("Give the optimizer its parameters in the order in which they were saved before "
+                 "the load {0}, or sort the saved states by the parameters' names.",
+                 "在{0}载入之前，按保存时的顺序把参数交给优化器，或按参数名称整理保存的状态。"),
+            {WhereToChange(finding)}};
   }
   if (kind == FindingKind::kStateNarrowed) {
     return {Form("Save the optimizer's state as it is ({0}): second moments need FP32, and a file "

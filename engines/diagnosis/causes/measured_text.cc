@@ -57,6 +57,7 @@ bool ComparesWithItself(const runs::ShadowFinding& finding) {
          kind == FindingKind::kMovedWeights || kind == FindingKind::kPartialCopy ||
          kind == FindingKind::kStateNarrowed || kind == FindingKind::kRecast ||
          kind == FindingKind::kNonfiniteKept || kind == FindingKind::kStandsStill ||
+         kind == FindingKind::kSavedOtherwise || kind == FindingKind::kStateOfAnother ||
          kind == FindingKind::kNotRestored || kind == FindingKind::kMovedOnSkip ||
          (kind == FindingKind::kNotZeroed && !finding.relation.at.empty());
 }

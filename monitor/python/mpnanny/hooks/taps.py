@@ -21,7 +21,7 @@ from torch.compiler import is_compiling
 from torch.nn.utils import clip_grad
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..model import casts, checkpoints, loads
+from ..model import casts, checkpoints, loads, replaced
 from ..model.functional import is_nested
 from ..operators.places import pass_through
 from ..steps.thread import backward_begins_here, here
@@ -52,6 +52,7 @@ class Listener(Protocol):
     def heard_optimizer_ended(self, optimizer: Any) -> None: ...
     def heard_zeroed(self, owner: Any) -> None: ...
     def heard_state_loaded(self, owner: Any) -> None: ...
+    def heard_saved(self, content: Any) -> None: ...
     def heard_compile_begins(self) -> None: ...
     def heard_mode_enters(self, mode: Any) -> None: ...
     def hooks_off(self) -> AbstractContextManager[None]: ...
@@ -308,7 +309,7 @@ def _cast(original: Callable[..., Any]) -> Callable[..., Any]:
     def cast(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_compiling():
             return original(self, *args, **kwargs)
-        before = casts.types_of(self)
+        before = casts.held_by(self)
         result = original(self, *args, **kwargs)
         casts.heard_cast(self, before)
         return result
@@ -323,6 +324,15 @@ def _load_file(original: Callable[..., Any]) -> Callable[..., Any]:
         return content
 
     return load
+
+
+def _save_file(original: Callable[..., Any]) -> Callable[..., Any]:
+    def save(obj: Any, *args: Any, **kwargs: Any) -> Any:
+        for listener in tuple(_listeners):
+            listener.heard_saved(obj)
+        return original(obj, *args, **kwargs)
+
+    return save
 
 
 def _script(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -413,7 +423,9 @@ def _install() -> None:
         _wrap(owner, "load_state_dict", _load)
     for owner in (torch.nn.Module, torch.optim.Optimizer):
         _wrap(owner, "zero_grad", _zero_grad)
+    replaced.begin()
     _wrap(torch, "load", _load_file)
+    _wrap(torch, "save", _save_file)
     for name in casts.METHODS:
         _wrap(torch.nn.Module, name, _cast)
     # It compiles the hooks of a module, which it cannot.
@@ -430,6 +442,7 @@ def _install() -> None:
 def _uninstall() -> None:
     while _undo:
         _undo.pop()()
+    replaced.end()
     # torch goes through these hooks one by one, and fails in the program's optimizer.step() where
     # another thread takes one away meanwhile. With nobody to listen they do nothing.
     if threading.active_count() == 1:

@@ -269,6 +269,10 @@ class TorchCalls(LossCalls):
         self._events.mode_enters(mode)
 
     @harmless
+    def heard_saved(self, content: Any) -> None:
+        if self.state.thread.is_here():
+            self._events.state_saved(content)
+
     def heard_state_loaded(self, owner: Any) -> None:
         if owner is self._model.module:
             self._events.state_loaded("model")

@@ -50,10 +50,14 @@ from ..relations.averages import StandingAverages
 from ..relations.dropped import DroppedGradients
 from ..relations.empty import EmptySteps
 from ..relations.kept import KeptGradients
+from ..relations.matched import MatchedStates
 from ..relations.mixed_scale import MixedScale
 from ..relations.moved import MovedWeights
 from ..relations.narrowed import NarrowedStates
+from ..relations.recast import RecastBuffers
+from ..relations.replaced import ReplacedWeights
 from ..relations.restored import Restored
+from ..relations.saved import SavedStates
 from ..relations.skips import SkippedSteps
 from ..relations.stale import StaleGradients
 from ..relations.undone import UndoneLoads
@@ -156,16 +160,21 @@ class Session:
         )
         shadow = self.shadow = ShadowSteps(run, self.mode_stack, options.shadow)
         events.add(self._device, call_order, self.modes, self.tracing, shadow)
+        replaced = ReplacedWeights(run, shadow.found)
         events.add(
             Restored(model, shadow.found),
+            SavedStates(model, shadow.found),
             NarrowedStates(model, shadow.found),
+            MatchedStates(model, shadow.found),
+            RecastBuffers(model, shadow.found),
             KeptGradients(model, shadow.found),
             StandingAverages(model, shadow.found, self.mode_stack),
             SkippedSteps(shadow.found),
             StaleGradients(run, shadow.found),
             DroppedGradients(run, shadow.found),
             MixedScale(run, shadow.found),
-            EmptySteps(run, shadow.found),
+            replaced,
+            EmptySteps(run, shadow.found, replaced.has_said),
             UndoneLoads(model, shadow.found),
             MovedWeights(shadow.found, lambda: shadow.rounds_weights),
         )

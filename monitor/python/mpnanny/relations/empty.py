@@ -10,6 +10,7 @@ stepped with one meanwhile: several optimizers may take turns.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from ..fp64.findings import EMPTY_STEP, Finding
@@ -23,12 +24,15 @@ NEEDED = 5
 
 
 class EmptySteps(LoopWatcher):
-    """Says it of optimizers of the model."""
+    """Says it of optimizers of the model, but for those of which `is_known(optimizer)`."""
 
     name = "steps without a gradient"
 
-    def __init__(self, run: RunContext, found: Found) -> None:
+    def __init__(
+        self, run: RunContext, found: Found, is_known: Callable[[Any], bool] = lambda _: False
+    ) -> None:
         super().__init__(run, found)
+        self._is_known = is_known
         self._derived = 0  # backward passes since the last step of an optimizer
         self._empty: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
         self._until: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -51,6 +55,8 @@ class EmptySteps(LoopWatcher):
             return
         steps = self._empty.setdefault(optimizer, [])
         steps.append(self._number)
+        if self._is_known(optimizer):
+            return
         if len(steps) == NEEDED and ids_of(optimizer) & self._model.parameter_ids:
             self._found(self._number, [self._finding(optimizer)])
 

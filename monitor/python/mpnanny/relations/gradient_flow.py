@@ -21,6 +21,7 @@ from ..fp64.history import is_float
 from ..fp64.places import Site, find_call
 from ..model.functional import plain
 from ..model.optimizers import parameters_of
+from ..model.replaced import is_told as replaced_told
 from ..model.weights import held_and_owned
 from ..operators.modes import own_work
 from .partial import PartialCopies
@@ -315,6 +316,8 @@ class Relations:
         for each in ready:
             parameter = each.parameter()
             if parameter is None or id(parameter) in held or each.memory in self._moved:
+                continue
+            if replaced_told(parameter):
                 continue
             if _figures(parameter) != each.figures:
                 continue

@@ -1,5 +1,6 @@
 """States of an optimizer that a checkpoint brought back with the bits of a 16-bit format, while the
-optimizer computes with them in FP32.
+optimizer computes with them in FP32; and states in FP32 that load_state_dict() cast to 16 bits, the
+type of their parameters, where the optimizer makes them in FP32 itself.
 
 Looked at once a load, when the optimizer is about to step with what it was given: whether all
 values of a state are numbers of FP16 or BF16. A state that a file held in 16 bits, or that a cast
@@ -10,6 +11,7 @@ update divides by eps.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,8 +37,8 @@ MANY = 0.01  # of the elements, second moments that became 0
 FAR = 10.0  # learning rates: an update that no optimizer makes otherwise
 SIXTEEN = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 # What an update is divided by the root of, and what it is then made of.
-_DENOMINATORS = {"exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum", "v"}
-_NUMERATORS = ("exp_avg", "momentum_buffer", "m")
+DENOMINATORS = {"exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum", "v"}
+NUMERATORS = ("exp_avg", "momentum_buffer", "m")
 _ITSELF = ("master", "param", "fp32")  # a copy of the weights, which may begin in 16 bits
 
 
@@ -49,10 +51,17 @@ class _State:
     telling: bool = False  # its values would not be on a grid by chance
     numel: int = 0
     spoilt: int = 0  # second moments of 0 under first moments that give a huge update
+    cast: torch.dtype | None = None  # FP32 was given, and this is held
+    wide: bool = False  # this kind of optimizer makes it in FP32 for such parameters
 
     @property
     def share(self) -> float:
         return self.spoilt / self.numel
+
+
+# The type in which a kind of optimizer makes a state by itself, by the parameter's type and the
+# state's name.
+_made: dict[tuple[type, torch.dtype, str], torch.dtype] = {}
 
 
 class NarrowedStates(StepListener):
@@ -63,6 +72,17 @@ class NarrowedStates(StepListener):
     def __init__(self, model: WatchedModel, found: Found) -> None:
         self._model = model
         self._found = found
+        self._stepped: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def optimizer_ended(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
+        if optimizer in self._stepped:
+            return
+        self._stepped.add(optimizer)
+        if checkpoints.newest_load(optimizer) is None:
+            for parameter, state in list(optimizer.state.items()):
+                for name, each in state.items() if isinstance(state, dict) else ():
+                    if isinstance(each, torch.Tensor):
+                        _made[type(optimizer), parameter.dtype, str(name)] = each.dtype
 
     def optimizer_begins(
         self, step: OpenStep, optimizer: Any, held: Watched, closure: bool
@@ -72,12 +92,12 @@ class NarrowedStates(StepListener):
             return
         load.judged = True
         with torch.no_grad():
-            states = self._read(optimizer)
-        narrowed = sorted(_narrowed(states, load), key=lambda each: -each[1].share)
+            states = self._read(optimizer, load)
+        narrowed = sorted(_narrowed(states, load), key=_worst_first)
         if narrowed:
             self._found(step.number, [_finding(*narrowed[0], load)])
 
-    def _read(self, optimizer: Any) -> dict[str, _State]:
+    def _read(self, optimizer: Any, load: OptimizerLoad) -> dict[str, _State]:
         names = {id(each): name for name, each in self._model.module.named_parameters()}
         found: dict[str, _State] = {}
         left = MOST_NUMBERS
@@ -86,6 +106,13 @@ class NarrowedStates(StepListener):
             for parameter in group["params"]:
                 state = optimizer.state.get(parameter)  # it is a defaultdict: no [parameter]
                 for name, value in state.items() if isinstance(state, dict) else ():
+                    if _was_cast(name, value, load):
+                        known = found.setdefault(str(name), _State())
+                        known.parameters.append(names.get(id(parameter), ""))
+                        known.cast = value.dtype
+                        made = _made.get((type(optimizer), parameter.dtype, str(name)))
+                        known.wide |= made is torch.float32
+                        known.numel += value.numel()
                     if not _counts(name, value) or value.numel() > left:
                         continue
                     left -= value.numel()
@@ -93,6 +120,14 @@ class NarrowedStates(StepListener):
                     known.parameters.append(names.get(id(parameter), ""))
                     _measure(known, str(name), value, state, eps)
         return found
+
+
+def _was_cast(name: Any, value: Any, load: OptimizerLoad) -> bool:
+    return (
+        isinstance(value, torch.Tensor)
+        and value.dtype in SIXTEEN.values()
+        and load.given.get(str(name)) == {torch.float32}
+    )
 
 
 def _counts(name: Any, value: Any) -> bool:
@@ -109,10 +144,10 @@ def _measure(known: _State, name: str, value: torch.Tensor, state: Any, eps: flo
     known.on["bfloat16"] &= on_bf16
     known.telling |= telling
     known.numel += value.numel()
-    if name not in _DENOMINATORS or not on_fp16:
+    if name not in DENOMINATORS or not on_fp16:
         return
     zero = value == 0
-    for other in _NUMERATORS:
+    for other in NUMERATORS:
         moment = state.get(other)
         if isinstance(moment, torch.Tensor) and moment.shape == value.shape:
             known.spoilt += int((zero & (moment.abs() > FAR * eps)).sum())
@@ -134,6 +169,9 @@ def _grid_of(value: torch.Tensor) -> tuple[bool, bool, bool]:
 def _narrowed(states: dict[str, _State], load: OptimizerLoad) -> Iterable[tuple[str, _State, str]]:
     """With the format."""
     for name, state in states.items():
+        if state.cast is not None:
+            yield name, state, str(state.cast)[6:]
+            continue
         given = {str(each)[6:] for each in load.given.get(name, ())}
         for dtype in ("bfloat16", "float16"):  # BF16's numbers within FP16's range are of both
             if not state.on[dtype] or (given and given != {dtype} and given != {"float32"}):
@@ -143,24 +181,29 @@ def _narrowed(states: dict[str, _State], load: OptimizerLoad) -> Iterable[tuple[
                 break
 
 
+def _worst_first(narrowed: tuple[str, _State, str]) -> tuple[float, bool]:
+    return -narrowed[1].share, not narrowed[1].wide
+
+
 def _finding(name: str, state: _State, dtype: str, load: OptimizerLoad) -> Finding:
     share = state.share
     place = f"{load.file}:{load.line}" if load.file else ""
-    cast = cast_near(place, dtype)
+    cast = cast_near(place, dtype) if state.cast is None else ""
     file, _, line = (cast or place).rpartition(":")
     finding = fault(
         STATE_NARROWED,
         Site("load_state_dict", "", "state", file, int(line or 0), None),
-        "ERROR" if share >= MANY else "INFO",
+        "ERROR" if share >= MANY else "WARNING" if state.wide else "INFO",
         share,
         what=name,
+        **({"given": "float32"} if state.cast is not None else {}),
         parameters=state.parameters[:16],
         count=len(state.parameters),
         share=share,
         **({"at": place} if cast else {}),
     )
     finding.dtype = dtype
-    if share >= MANY:
+    if share >= MANY or state.wide:
         finding.precision = PROVEN
-        finding.reach["state", name] = share
+        finding.reach["state", name] = max(share, 2.0**-9 if state.wide else 0.0)
     return finding

@@ -4,6 +4,10 @@ Looked at once: when an optimizer is about to step for the first time after the 
 file with several states. Each of those that fits a living object is compared with what that object
 holds; what holds it was restored, however the program did it. A state of the optimizer that is not
 finite is said then, before it gets into the weights.
+
+Told as well: states that the training held when this process wrote the file, and that are not in
+it; and states of the model that a load has left as they were, because the file has them under
+another name.
 """
 
 from __future__ import annotations
@@ -11,7 +15,9 @@ from __future__ import annotations
 import gc
 import math
 import weakref
+from collections import deque
 from collections.abc import Iterable
+from statistics import median
 from typing import Any
 
 import torch
@@ -19,11 +25,13 @@ from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from .._core import nonfinite
+from ..base.alerts import NewAlert
 from ..fp64.findings import NOT_RESTORED, NOT_TESTED, UNDEFINED, Finding
 from ..fp64.places import Site
 from ..model import checkpoints
 from ..model.checkpoints import (
     Digest,
+    LeftOut,
     LoadedFile,
     SavedModule,
     SavedNumbers,
@@ -42,9 +50,11 @@ from .watcher import Found, fault
 
 RESTORED = 0.9  # of the tensors of a model
 FEW = 8  # parameters whose optimizer state is compared
+AFTER = 16  # losses after a load
+WORSE = 1.2  # times the loss before the file was written
 
 
-class _Living:
+class Living:
     """What takes states: of the watched model, whose parameters are `own`; modules of anyone."""
 
     def __init__(self, own: dict[str, torch.Tensor], scalers: list[Any]) -> None:
@@ -77,6 +87,9 @@ class Restored(StepListener):
         self._found = found
         self._scalers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._looked = 0  # at so many files
+        self._loads = 0
+        self._losses: deque[Any] = deque(maxlen=AFTER)  # since the newest load
+        self._waiting: tuple[Finding, list[float], int] | None = None  # until losses tell
 
     def scaler_used(self, step: OpenStep, scaler: Any) -> None:
         self._scalers.add(scaler)
@@ -87,11 +100,65 @@ class Restored(StepListener):
         new, self._looked = checkpoints.since(self._looked), checkpoints.count()
         for file in new:
             with torch.no_grad():
-                finding = self._judge(file)
+                finding = self._judge(file, step.number)
                 bad = self._loaded_bad(file, optimizer) if file.optimizers else None
             found = [each for each in (finding, bad) if each is not None]
             if found:
                 self._found(step.number, found)
+        if self._loads != checkpoints.loads():
+            self._loads = checkpoints.loads()
+            for load in checkpoints.left_out(self._model.module.modules()):
+                load.judged = True
+                with torch.no_grad():
+                    finding = self._left_out(load)
+                if finding is not None:
+                    self._found(step.number, [finding])
+
+    def step_ended(self, step: OpenStep, alerts: list[NewAlert]) -> None:
+        if self._waiting is not None and step.loss is not None:
+            self._losses.append(step.loss)
+            if len(self._losses) == AFTER:
+                self._tell()
+
+    def run_ends(self) -> None:
+        if self._waiting is not None:
+            self._tell()
+
+    def _tell(self) -> None:
+        """What was not saved, as a warning where the loss has risen since."""
+        assert self._waiting is not None
+        (finding, before, number), self._waiting = self._waiting, None
+        after = sorted(map(float, self._losses))
+        self._losses.clear()
+        if before and after:
+            usual, now = median(before), median(after)
+            finding.detail |= {"loss_before": usual, "loss_after": now}
+            # Of few losses chance alone makes the one side higher.
+            if len(after) >= AFTER // 2 and now > max(WORSE * abs(usual), max(before)):
+                finding.severity = "WARNING"
+        self._found(number, [finding])
+
+    def _left_out(self, load: LeftOut) -> Finding | None:
+        """Where the model still holds something else."""
+        module = load.module()
+        held = digests(state_of(module).items()) if module is not None else {}
+        missed = {
+            name: other
+            for name, (other, digest) in load.names.items()
+            if name in held and not held[name].is_like(digest)
+        }
+        if not missed:
+            return None
+        first = next(iter(missed))
+        return fault(
+            NOT_RESTORED,
+            Site("load_state_dict", "", "state", load.file, load.line, None),
+            "WARNING",
+            len(missed) / max(1, len(held)),
+            parameters=list(missed)[:16],
+            count=len(missed),
+            what=f"{first} stands in what was loaded as {missed[first]}, and keeps other values",
+        )
 
     def _loaded_bad(self, file: LoadedFile, optimizer: Any) -> Finding | None:
         """A state that `optimizer` was given and that is not finite before its first step."""
@@ -126,19 +193,19 @@ class Restored(StepListener):
                 )
         return None
 
-    def _judge(self, file: LoadedFile) -> Finding | None:
-        own = _state_of(self._model.module)
-        taken = [each for each in file.modules if _holds(own, each)]
+    def _judge(self, file: LoadedFile, number: int) -> Finding | None:
+        own = state_of(self._model.module)
+        taken = [each for each in file.modules if holds(own, each)]
         if not taken:
             return None  # another model's
         file.judged = True
-        living = _Living(own, list(self._scalers))
+        living = Living(own, list(self._scalers))
         restored = [taken[0].name]
         lost: dict[str, str] = {}
         resumes = rolls_back = False  # the same training goes on; goes back to its best weights
         for saved in file.optimizers:
-            these = [each for each in living.optimizers if saved.with_state and _fits(saved, each)]
-            if any(_has_state(saved, each) for each in these):
+            these = [each for each in living.optimizers if saved.with_state and fits(saved, each)]
+            if any(has_state(saved, each) for each in these):
                 restored.append(saved.name)
                 resumes = True
             elif these:
@@ -152,12 +219,22 @@ class Restored(StepListener):
                 resumes = resumes or "last_epoch" in numbers.numbers
             elif found is not None:
                 lost[numbers.name] = found
+        unsaved, jumps = _unsaved(file, living) if file.unsaved is not None else ({}, False)
         for module, held in _modules_held(file, taken, living):
             resumes = resumes or held
             if held:
                 restored.append(module.name)
             else:
                 lost[module.name] = "no module holds these values"
+        if unsaved and not lost and (resumes or jumps):
+            finding = _not_saved(file, unsaved, restored, "WARNING" if resumes else "INFO")
+            if resumes:
+                return finding
+            assert file.unsaved is not None
+            self._waiting = finding, file.unsaved.losses, number
+            self._losses.clear()
+            return None
+        lost |= unsaved if resumes else {}
         if not lost:
             return None
         # Weights alone may be where another training begins, or the best ones of this one.
@@ -172,12 +249,50 @@ class Restored(StepListener):
         )
 
 
-def _state_of(module: nn.Module) -> dict[str, torch.Tensor]:
+def _unsaved(file: LoadedFile, living: Living) -> tuple[dict[str, str], bool]:
+    """What was held when the file was written, is not in it, and is not held now: by its name, what
+    is held instead. And whether an optimizer that is set alike begins anew.
+    """
+    assert file.unsaved is not None
+    lost: dict[str, str] = {}
+    anew = False
+    for saved in file.unsaved.optimizers:
+        these = [each for each in living.optimizers if fits(saved, each)]
+        if these and not any(has_state(saved, each) or each.state for each in these):
+            if any(_is_set_alike(saved, each) for each in these):
+                anew = True
+                lost[saved.name] = _what_it_holds(saved, these[0], "not saved")
+    here = {id(each) for each in (*living.scalers, *living.schedulers)}
+    for numbers, owner in zip(file.unsaved.numbers, file.unsaved.owners, strict=True):
+        # A training that goes back to a file of its own keeps what it has.
+        if id(owner()) in here:
+            continue
+        if text := _numbers_held(numbers, living):
+            lost[numbers.name] = text
+    return lost, anew
+
+
+def _not_saved(
+    file: LoadedFile, lost: dict[str, str], restored: list[str], severity: str
+) -> Finding:
+    unsaved = file.unsaved
+    assert unsaved is not None
+    return fault(
+        NOT_RESTORED,
+        Site("torch.save", "", "state", unsaved.file, unsaved.line, None),
+        severity,
+        len(lost) / (len(lost) + len(restored)),
+        at=f"{file.file}:{file.line}",
+        what="; ".join(f"{name}: {text}" for name, text in lost.items())[:300],
+    )
+
+
+def state_of(module: nn.Module) -> dict[str, torch.Tensor]:
     """What state_dict() would give, without the program's own code."""
     return dict(module.named_parameters()) | dict(module.named_buffers())
 
 
-def _holds(own: dict[str, torch.Tensor], saved: SavedModule) -> bool:
+def holds(own: dict[str, torch.Tensor], saved: SavedModule) -> bool:
     """Whether the tensors of a module are those that were saved, under the same names or, where a
     wrapper has renamed them, in the same order.
     """
@@ -191,7 +306,7 @@ def _holds(own: dict[str, torch.Tensor], saved: SavedModule) -> bool:
     return bool(common) and same >= RESTORED * len(held) and same >= RESTORED * len(common)
 
 
-def _fits(saved: SavedOptimizer, optimizer: Any) -> bool:
+def fits(saved: SavedOptimizer, optimizer: Any) -> bool:
     return saved.counts == [len(group["params"]) for group in optimizer.param_groups]
 
 
@@ -201,7 +316,7 @@ def _states_of(optimizer: Any) -> list[dict[str, Digest]]:
     return [digests(each.items()) if isinstance(each, dict) else {} for each in states]
 
 
-def _has_state(saved: SavedOptimizer, optimizer: Any) -> bool:
+def has_state(saved: SavedOptimizer, optimizer: Any) -> bool:
     held = _states_of(optimizer)
     keys = [key for key, each in saved.states.items() if each and isinstance(key, int)]
     keys = [key for key in keys if key < len(held)][:FEW]
@@ -227,15 +342,15 @@ def _is_set_alike(saved: SavedOptimizer, optimizer: Any) -> bool:
     return True
 
 
-def _what_it_holds(saved: SavedOptimizer, optimizer: Any) -> str:
+def _what_it_holds(saved: SavedOptimizer, optimizer: Any, was: str = "saved") -> str:
     names = sorted({name for each in saved.states.values() for name in each})[:3]
-    kept = f"{', '.join(names)} of {saved.with_state} parameters were saved"
+    kept = f"{', '.join(names)} of {saved.with_state} parameters were {was}"
     if not any(_states_of(optimizer)):
         return f"{kept}, and the optimizer begins with none of it"
     return f"{kept}, and the optimizer holds other values"
 
 
-def _numbers_held(saved: SavedNumbers, living: _Living) -> str | None:
+def _numbers_held(saved: SavedNumbers, living: Living) -> str | None:
     """What is held instead, empty where a living object holds them; None: nothing shows it."""
     text = None
     for scaler in living.scalers:
@@ -258,13 +373,13 @@ def _numbers_held(saved: SavedNumbers, living: _Living) -> str | None:
 
 
 def _modules_held(
-    file: LoadedFile, taken: list[SavedModule], living: _Living
+    file: LoadedFile, taken: list[SavedModule], living: Living
 ) -> Iterable[tuple[SavedModule, bool]]:
     """An average of the weights, another network: whether a living module holds each saved one,
     where there is one for each that was saved.
     """
     others = [each for each in file.modules if each not in taken]
-    states = [_state_of(each) for each in living.modules] if others else []
+    states = [state_of(each) for each in living.modules] if others else []
     for saved in others:
         same = [each for each in file.modules if _is_shaped_alike(each.tensors, saved.tensors)]
         fitting = [
@@ -274,7 +389,7 @@ def _modules_held(
             and _is_shaped_alike(digests(each.items()), saved.tensors)
         ]
         if len(fitting) >= len(same):
-            yield saved, any(_holds(each, saved) for each in fitting)
+            yield saved, any(holds(each, saved) for each in fitting)
 
 
 def _is_shaped_alike(a: dict[str, Digest], b: dict[str, Digest]) -> bool:

@@ -110,6 +110,9 @@ class StepListener:
     def state_loaded(self, what: str) -> None:
         """`what` (model, optimizer or scaler) took a state dict."""
 
+    def state_saved(self, content: Any) -> None:
+        """torch.save() was called with `content`, and has written nothing yet."""
+
     def compile_begins(self) -> None:
         """torch.compile() was called: what it makes must be made as without a monitor."""
 
