@@ -48,10 +48,12 @@ bool LooksSettled(const Finding& finding) {
 
 // Nothing is left of what is computed there but rounding, and FP32 would have kept it. Logits and
 // distances can be so while the loss hardly moves: what is small beside the labels' part of it may
-// be all that there is to learn. The monitor asks that it comes back (shadow/severities.py).
+// be all that there is to learn. The monitor asks that it comes back (shadow/severities.py). What
+// FP32 itself does not keep is the difference of two that are meant to agree.
 bool IsOnlyRounding(const Finding& finding, const Calls& calls) {
   const Word<Phase>& phase = calls.PlaceOf(finding.place).phase;
   return finding.kind == FindingKind::kAmplified && finding.precision == Proof::kProven &&
+         finding.cure && finding.cure->what == NameOf(Element::kFloat32) &&
          finding.error_out >= kOwnError && (phase == Phase::kForward || phase == Phase::kLoss);
 }
 

@@ -112,6 +112,7 @@ TEST(Rating, WhatIsOnlyRoundingAndWouldNotBeInFp32IsAWarningWhateverItReaches) {
     Proof proof;
     bool is_small_loss;
     Severity severity;
+    const char* cure = "float32";
   } const rows[] = {
       {1, Phase::kLoss, Proof::kProven, false, Severity::kWarning},
       {1, Phase::kForward, Proof::kProven, false, Severity::kWarning},
@@ -121,11 +122,13 @@ TEST(Rating, WhatIsOnlyRoundingAndWouldNotBeInFp32IsAWarningWhateverItReaches) {
       {1, Phase::kLoss, Proof::kNotTested, false, Severity::kInfo},
       {1, Phase::kLoss, Proof::kExcluded, false, Severity::kInfo},
       {1, Phase::kLoss, Proof::kProven, true, Severity::kInfo},
+      {1, Phase::kLoss, Proof::kProven, false, Severity::kInfo, "float64"},
   };
   for (const auto& row : rows) {
     Rated rated;
     const int number = rated.Add(FindingKind::kAmplified, row.error_out, {}, row.phase);
     rated[number].precision = row.proof;
+    rated[number].cure.emplace().what = row.cure;
     rated.Rate({.is_small_loss = row.is_small_loss});
     EXPECT_EQ(rated[number].severity, row.severity)
         << row.error_out << " " << NameOf(row.phase) << " " << NameOf(row.proof);
