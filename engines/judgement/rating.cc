@@ -57,10 +57,21 @@ bool IsOnlyRounding(const Finding& finding, const Calls& calls) {
          finding.error_out >= kOwnError && (phase == Phase::kForward || phase == Phase::kLoss);
 }
 
+// FP32 keeps less than FP64 of the small differences by which an optimizer searches along a line,
+// near its end: it reads them itself, and nothing else comes of them.
+bool IsOfASearch(const Finding& finding, const Calls& calls) {
+  return calls.PlaceOf(finding.place).phase == Phase::kOptimizer && finding.cure &&
+         finding.cure->what == NameOf(Element::kFloat64) &&
+         finding.GetsOnlyTo({Reached::kReplaced, Reached::kOutput});
+}
+
 Severity SeverityOf(const Finding& finding, const Calls& calls, const Course& course) {
   if (finding.reach.empty() && !course.is_small_loss && IsOnlyRounding(finding, calls))
     return Severity::kWarning;
-  if (finding.GetsOnlyTo({Reached::kReplaced}) || IsNote(finding, calls)) return Severity::kInfo;
+  if (finding.GetsOnlyTo({Reached::kReplaced}) || IsNote(finding, calls) ||
+      IsOfASearch(finding, calls)) {
+    return Severity::kInfo;
+  }
   if (IsNotFinite(finding) && !finding.discarded) return Severity::kError;
   return Severity::kWarning;
 }

@@ -135,6 +135,27 @@ TEST(Rating, WhatIsOnlyRoundingAndWouldNotBeInFp32IsAWarningWhateverItReaches) {
   }
 }
 
+TEST(Rating, SmallDifferencesThatOnlyAnOptimizerReadsAreNotes) {
+  struct {
+    Phase phase;
+    const char* cure;
+    std::initializer_list<Reached> reach;
+    Severity severity;
+  } const rows[] = {
+      {Phase::kOptimizer, "float64", {Reached::kOutput}, Severity::kInfo},
+      {Phase::kOptimizer, "float64", {Reached::kOutput, Reached::kState}, Severity::kWarning},
+      {Phase::kOptimizer, "float32", {Reached::kOutput}, Severity::kWarning},
+      {Phase::kLoss, "float64", {Reached::kOutput}, Severity::kWarning},
+  };
+  for (const auto& row : rows) {
+    Rated rated;
+    const int number = rated.Add(FindingKind::kAmplified, 1, row.reach, row.phase);
+    rated[number].cure.emplace().what = row.cure;
+    rated.Rate();
+    EXPECT_EQ(rated[number].severity, row.severity) << NameOf(row.phase) << " " << row.cure;
+  }
+}
+
 TEST(Rating, InfinitiesOfABackwardPassThatWereOnlyReadAreDiscarded) {
   using R = Reached;
   struct {

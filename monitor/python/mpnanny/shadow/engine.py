@@ -321,7 +321,9 @@ class ShadowMode(StepMode):
     def _reads(self, tensor: torch.Tensor, entry: Entry) -> None:
         """A number whose error is known."""
         is_narrow = tensor.element_size() < 4
-        self.uncertainty.kept.reads(float(tensor.detach()), is_narrow or self.tape.error(entry) > ROUNDED)
+        self.uncertainty.kept.reads(
+            float(tensor.detach()), is_narrow or self.tape.error(entry) > ROUNDED
+        )
         reference, node = self.references.of(tensor), entry.node
         if is_narrow and reference is not None and node is not None:
             read_at = self.places.find("aten._local_scalar_dense", keep=False)
