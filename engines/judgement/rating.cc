@@ -49,7 +49,8 @@ bool LooksSettled(const Finding& finding) {
 // Nothing is left of what is computed there but rounding, and FP32 would have kept it. Logits and
 // distances can be so while the loss hardly moves: what is small beside the labels' part of it may
 // be all that there is to learn. The monitor asks that it comes back (shadow/severities.py). What
-// FP32 itself does not keep is the difference of two that are meant to agree.
+// FP32 itself does not keep is the difference of two that are meant to agree; and what no gradient
+// comes through is not learned from: a metric, an average of it.
 bool IsOnlyRounding(const Finding& finding, const Calls& calls) {
   const Word<Phase>& phase = calls.PlaceOf(finding.place).phase;
   return finding.kind == FindingKind::kAmplified && finding.precision == Proof::kProven &&
@@ -65,9 +66,17 @@ bool IsOfASearch(const Finding& finding, const Calls& calls) {
          finding.GetsOnlyTo({Reached::kReplaced, Reached::kOutput});
 }
 
-Severity SeverityOf(const Finding& finding, const Calls& calls, const Course& course) {
-  if (finding.reach.empty() && !course.is_small_loss && IsOnlyRounding(finding, calls))
-    return Severity::kWarning;
+// Those whose error findings of the backward pass work on.
+std::set<int> Derived(const Findings& findings, const Calls& calls) {
+  std::set<int> derived;
+  for (const Finding& each : findings.all()) {
+    if (calls.PlaceOf(each.place).phase != Phase::kBackward) continue;
+    for (int at = each.parent; at != kNone; at = findings[at].parent) derived.insert(at);
+  }
+  return derived;
+}
+
+Severity SeverityOf(const Finding& finding, const Calls& calls) {
   if (finding.GetsOnlyTo({Reached::kReplaced}) || IsNote(finding, calls) ||
       IsOfASearch(finding, calls)) {
     return Severity::kInfo;
@@ -106,11 +115,16 @@ auto OrderOf(const Finding& finding) {
 
 std::vector<int> Rate(Findings& findings, const Calls& calls, const Course& course) {
   std::vector<int> numbers;
+  const std::set<int> derived = Derived(findings, calls);
   for (size_t at = 0; at < findings.all().size(); ++at) {
     const int number = static_cast<int>(at);
     Finding& finding = findings[number];
     finding.discarded = IsDiscarded(finding, calls);
-    finding.severity = SeverityOf(finding, calls, course);
+    finding.severity = SeverityOf(finding, calls);
+    if (finding.reach.empty() && derived.contains(number) && !course.is_small_loss &&
+        IsOnlyRounding(finding, calls)) {
+      finding.severity = Severity::kWarning;
+    }
     Follow(finding, findings);
     if (finding.severity == Severity::kWarning && course.is_settled && !LooksSettled(finding))
       finding.severity = Severity::kInfo;

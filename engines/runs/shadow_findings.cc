@@ -339,7 +339,7 @@ Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
   finding.rounded_between = IsSet(detail, "rounded_between");
   finding.lost_before = IsSet(detail, "lost_before");
   if (finding.kind == FindingKind::kDiverged) finding.growth = GrowthOf(detail);
-  if (finding.reach.empty()) finding.relation = RelationOf(detail);
+  if (finding.reach.empty() || IsRelation(finding.kind)) finding.relation = RelationOf(detail);
   return {};
 }
 

@@ -113,6 +113,7 @@ TEST(Rating, WhatIsOnlyRoundingAndWouldNotBeInFp32IsAWarningWhateverItReaches) {
     bool is_small_loss;
     Severity severity;
     const char* cure = "float32";
+    Phase works_on_it = Phase::kBackward;
   } const rows[] = {
       {1, Phase::kLoss, Proof::kProven, false, Severity::kWarning},
       {1, Phase::kForward, Proof::kProven, false, Severity::kWarning},
@@ -123,12 +124,16 @@ TEST(Rating, WhatIsOnlyRoundingAndWouldNotBeInFp32IsAWarningWhateverItReaches) {
       {1, Phase::kLoss, Proof::kExcluded, false, Severity::kInfo},
       {1, Phase::kLoss, Proof::kProven, true, Severity::kInfo},
       {1, Phase::kLoss, Proof::kProven, false, Severity::kInfo, "float64"},
+      {1, Phase::kLoss, Proof::kProven, false, Severity::kInfo, "float32", Phase::kLoss},
   };
   for (const auto& row : rows) {
     Rated rated;
     const int number = rated.Add(FindingKind::kAmplified, row.error_out, {}, row.phase);
     rated[number].precision = row.proof;
     rated[number].cure.emplace().what = row.cure;
+    const int next = rated.Add(FindingKind::kAmplified, 2, {}, row.works_on_it);
+    rated[next].parent = rated.Add(FindingKind::kAmplified, 2, {}, row.works_on_it);
+    rated[rated[next].parent].parent = number;
     rated.Rate({.is_small_loss = row.is_small_loss});
     EXPECT_EQ(rated[number].severity, row.severity)
         << row.error_out << " " << NameOf(row.phase) << " " << NameOf(row.proof);

@@ -57,6 +57,10 @@ TEST(LrJump, NeedsAJumpAndALossThatFollows) {
   Facts facts = Healthy(jump(40));
   EXPECT_TRUE(Fires(facts, "lr-jump"));
   EXPECT_FALSE(Fires(facts, "outlier-batch"));
+  facts.loop.phases = {{.step = 50}};  // another optimizer takes over, with a rate of its own
+  EXPECT_FALSE(Fires(facts, "lr-jump"));
+  facts.loop.phases = {{.step = 49}};
+  EXPECT_TRUE(Fires(facts, "lr-jump"));
   facts.turns = jump(1.0);  // nothing came of it
   EXPECT_FALSE(Fires(facts, "lr-jump"));
   // A warm-up from 0, and a cosine that starts anew at its own height.

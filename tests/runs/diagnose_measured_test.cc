@@ -322,6 +322,35 @@ TEST(DiagnoseMeasuredTest, TheLineThatGaveSomethingItsFormatIsWhereToChange) {
   }
 }
 
+TEST(DiagnoseMeasuredTest, WhatAFileHoldsOtherwiseIsToldWithItsShare) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("saved", "closed", "fp32");
+  Steps(db);
+  AddFinding(db, 4,
+             {.kind = "saved_otherwise",
+              .op = "torch.save",
+              .dtype = "float16",
+              .share = 0.957,
+              .reach = R"([{"what":"state","name":"exp_avg_sq","error":0.957}])",
+              .cure = "",
+              .detail = R"({"what": "exp_avg_sq", "count": 8, "share": 0.957})"});
+  const std::string text = Ask(folder).text;
+  EXPECT_NE(text.find("has exp_avg_sq in FP16"), std::string::npos) << text;
+  EXPECT_NE(text.find("96 % of the elements become 0"), std::string::npos) << text;
+}
+
+TEST(DiagnoseMeasuredTest, WhatIsWrongInTheForwardPassLeadsTheBackwardPassOfTheSameStep) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("stencil", "closed", "fp32");
+  Steps(db);
+  AddFinding(db, 4, {.phase = "backward", .op = "aten.add.Tensor"});
+  AddFinding(db, 4, {.phase = "loss", .source = "stencil.py:38"});
+  const ToolOutput answer = Ask(folder);
+  EXPECT_EQ(answer.structured["first_bad"]["source"], "stencil.py:38") << answer.text;
+}
+
 TEST(DiagnoseMeasuredTest, ChangesTooSmallForFp32MatterWhereTheLossDoesNotFall) {
   for (const double to : {0.5, 2.0}) {
     TempFolder folder;

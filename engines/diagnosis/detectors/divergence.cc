@@ -22,6 +22,13 @@ bool OnlyEagerCompared(const Facts& facts) {
                      [](const runs::ShadowStep& step) { return step.eager; });
 }
 
+// A state that went through 16 bits, or anything that a wider format was shown to cure.
+bool PrecisionHasAPart(const Facts& facts) {
+  return std::any_of(
+      facts.measured.findings.begin(), facts.measured.findings.end(),
+      [](const MeasuredFinding& each) { return each.finding.proof == Proof::kProven; });
+}
+
 }  // namespace
 
 void DetectDivergence(const Facts& facts, std::vector<Claim>& claims) {
@@ -73,7 +80,7 @@ void DetectDivergence(const Facts& facts, std::vector<Claim>& claims) {
   }
   const bool wide = facts.precision == Precision::kFp32 || facts.precision == Precision::kBf16;
   claim.sentence = {Form("{0}.", "{0}。"), {std::move(how)}};
-  if (facts.precision == Precision::kFp32) {
+  if (facts.precision == Precision::kFp32 && !PrecisionHasAPart(facts)) {
     claim.sentence += Form("Everything was computed in FP32: this is not precision.",
                            "全部计算都用 FP32：这不是精度问题。");
   } else if (facts.precision == Precision::kBf16) {

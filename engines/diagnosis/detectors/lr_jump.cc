@@ -15,6 +15,8 @@ constexpr int64_t kRateShows = 50;  // steps in which a rate that is too high sh
 
 void DetectLrJump(const Facts& facts, std::vector<Claim>& claims) {
   for (const Jump& jump : facts.turns.lr_jumps) {
+    // Another optimizer has a rate of its own, and its phase a loss of its own.
+    if (BeginsPhase(facts.loop, jump.step)) continue;
     Sentence followed;
     for (const Spike& spike : facts.turns.spikes) {
       if (spike.step >= jump.step && spike.step <= jump.step + kRateShows) {

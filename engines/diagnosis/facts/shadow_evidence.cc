@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <tuple>
 
 #include "engines/diagnosis/facts/onset.h"
 #include "engines/diagnosis/facts/trend.h"
@@ -249,12 +250,14 @@ Result<ShadowEvidence> ReadShadowEvidence(const runs::Source& source, runs::Laye
                    [](const MeasuredFinding& a, const MeasuredFinding& b) {
                      return NearnessToLimit(a.finding) > NearnessToLimit(b.finding);
                    });
-  // Within a step in the order in which the monitor met them.
-  std::stable_sort(measured.findings.begin(), measured.findings.end(),
-                   [](const MeasuredFinding& a, const MeasuredFinding& b) {
-                     return std::pair(a.finding.step, a.finding.finding_id) <
-                            std::pair(b.finding.step, b.finding.finding_id);
-                   });
+  // Within a step in its order: what is wrong in the forward pass explains the backward pass.
+  const auto moment = [](const MeasuredFinding& each) {
+    return std::tuple(each.finding.step, runs::PhaseRank(each.finding.phase),
+                      each.finding.finding_id);
+  };
+  std::stable_sort(
+      measured.findings.begin(), measured.findings.end(),
+      [&](const MeasuredFinding& a, const MeasuredFinding& b) { return moment(a) < moment(b); });
   FoldRepeated(measured.findings);
   FoldRepeated(measured.minor);
   measured.mechanisms = GroupFindings(measured.findings);
