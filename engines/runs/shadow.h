@@ -126,6 +126,8 @@ struct ShadowFinding {
   bool rounded_between = false;  // lost_change: of weights, between two steps of the optimizer
   bool lost_before =
       false;         // lost_change: more than rounding can lose here: what came in had lost it
+  // Lines of the program from which the functions were called in which it happened, nearest first.
+  std::vector<std::string> called_from;
   std::string home;  // the line that gave what is read or changed here its format; "": not known
   std::optional<ShadowOrigin> origin;  // absent: it made the error itself
   std::vector<ShadowReach> reach;

@@ -18,6 +18,7 @@ namespace {
 constexpr size_t kMostFindings = 20'000;
 constexpr size_t kMostOperands = 4;
 constexpr size_t kMostListed = 32;  // entries of a list within one finding
+constexpr size_t kMostCallers = 4;
 constexpr size_t kTextBytes = 300;
 constexpr std::string_view kTable = "shadow_finding";
 
@@ -335,6 +336,13 @@ Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
     finding.since = static_cast<int64_t>(*since);
   }
   finding.home = TextOf(detail, "home");
+  if (const auto callers = detail.find("called_from");
+      callers != detail.end() && callers->is_array()) {
+    for (const Json& line : *callers) {
+      if (line.is_string() && finding.called_from.size() < kMostCallers)
+        finding.called_from.push_back(line.get<std::string>());
+    }
+  }
   finding.rounded_before = IsSet(detail, "rounded_before");
   finding.rounded_between = IsSet(detail, "rounded_between");
   finding.lost_before = IsSet(detail, "lost_before");

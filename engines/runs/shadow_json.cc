@@ -92,6 +92,7 @@ Json FindingJson(const ShadowFinding& f, std::string_view module, bool full) {
   json["error_out"] = JsonNumber(f.error_out, 3);
   json["origin"] = OriginJson(f.origin);
   if (!f.home.empty()) json["format_from"] = OrNull(f.home, 240);
+  for (const std::string& line : f.called_from) json["called_from"].push_back(OrNull(line, 240));
   if (!f.inputs_from.empty()) json["inputs_from"] = LinesJson(f.inputs_from);
   if (f.derivative_at) {
     json["derivative_at"] = {{"held", JsonNumber(f.derivative_at->held, 6)},

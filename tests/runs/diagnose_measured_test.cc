@@ -300,6 +300,21 @@ TEST(DiagnoseMeasuredTest, RoundingBetweenStepsIsMeasuredOnTheRunItself) {
       << answer.text;
 }
 
+TEST(DiagnoseMeasuredTest, LinesFromWhichItWasCalledAreNamed) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("rotary", "closed", "bf16");
+  Steps(db);
+  AddFinding(db, 4, {.detail = R"({"called_from": ["rotary.py:54", 7, "rotary.py:80"]})"});
+  const ToolOutput answer = Ask(folder);
+  const auto lines = answer.structured["hypotheses"][0]["lines"].get<std::vector<std::string>>();
+  for (const char* line : {"rotary.py:54", "rotary.py:80"}) {
+    EXPECT_EQ(std::count(lines.begin(), lines.end(), line), 1) << line;
+  }
+  EXPECT_NE(answer.text.find("Called from rotary.py:54, rotary.py:80."), std::string::npos)
+      << answer.text;
+}
+
 TEST(DiagnoseMeasuredTest, TheLineThatGaveSomethingItsFormatIsWhereToChange) {
   for (const bool known : {true, false}) {
     TempFolder folder;

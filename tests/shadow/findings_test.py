@@ -208,6 +208,22 @@ def test_a_gradient_that_is_lost_behind_a_long_loop_is_cured_by_fp32(train):
     assert "decay = torch.sigmoid(self.logit)" in first["cure"]["lines"]
 
 
+def squares_of(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return x.to(dtype) ** 2  # the squares
+
+
+def test_the_line_that_calls_a_function_with_a_format_is_named(train):
+    model = nn.Linear(8, 8)
+
+    def loss_of(_step: int) -> torch.Tensor:
+        large = squares_of(1e3 * inputs(), torch.float16)  # calls
+        return model(large.float()).square().mean()
+
+    first = train(model, loss_of, steps=1).first()
+    assert (first["kind"], first["line"]) == ("range", "return x.to(dtype) ** 2  # the squares")
+    assert text_of(json.loads(first["detail"])["called_from"][0]).endswith("# calls")
+
+
 def test_integers_that_pass_through_half_are_not_what_they_were(train):
     model = nn.Embedding(5000, 4)
 

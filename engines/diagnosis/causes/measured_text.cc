@@ -133,6 +133,10 @@ std::vector<Sentence> MeasuredEvidence(const ShadowEvidence& measured, const Mec
                       {lead.finding.repeats})
            : Sentence()});
   std::vector<Sentence> evidence = {std::move(how)};
+  if (!lead.finding.called_from.empty()) {
+    const std::string lines = EscapeControl(Join(lead.finding.called_from, ", "), 400);
+    evidence.push_back({Form("Called from {0}.", "调用处：{0}。"), {lines}});
+  }
   if (!words.operands.empty()) evidence.push_back(words.operands);
   if (!words.reach.empty()) evidence.push_back(words.reach);
   for (size_t i = 1; i < mechanism.findings.size() && i <= kOthersNamed; ++i) {

@@ -114,6 +114,7 @@ std::vector<std::string> LinesOf(const runs::ShadowFinding& finding) {
   std::vector<std::string> others = {finding.home};
   if (finding.cure)
     others.insert(others.end(), finding.cure->lines.begin(), finding.cure->lines.end());
+  others.insert(others.end(), finding.called_from.begin(), finding.called_from.end());
   for (const std::string& line : others) {
     if (!line.empty() && std::find(lines.begin(), lines.end(), line) == lines.end())
       lines.push_back(line);

@@ -68,6 +68,7 @@ class CameIn:
             "phase": site.phase,
             "dtype": self.dtype,
             "error": self.error,
+            "called_from": site.called_from,
         }
 
 

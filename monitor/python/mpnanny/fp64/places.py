@@ -4,14 +4,15 @@ forward operator whose derivative is computed.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from ..operators.places import Place, find_place, is_users, pass_through
+from ..operators.places import Lines, Place, find_place, is_library, is_users, pass_through
 
 _call_impl = torch.nn.Module._call_impl.__code__
 _graph_task_id: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
@@ -33,10 +34,18 @@ class Site:
     file: str
     line: int
     module: str | None
+    callers: Lines = field(default=(), compare=False)  # as Place.callers, where it was met first
 
     @property
     def source(self) -> str:
         return f"{self.file}:{self.line}" if self.file else ""
+
+    @property
+    def called_from(self) -> list[str]:
+        """Lines of the program itself, nearest first."""
+        return [
+            f"{os.path.abspath(file)}:{line}" for file, line in self.callers if not is_library(file)
+        ]
 
     @property
     def key(self) -> tuple[str, str, int, str, str | None]:
@@ -96,7 +105,9 @@ class Places:
         return self._forward.get(sequence)
 
     def _site(self, operator: str, phase: str, place: Place) -> Site:
-        return Site(operator, place.operator, phase, place.file, place.line, place.module)
+        return Site(
+            operator, place.operator, phase, place.file, place.line, place.module, place.callers
+        )
 
     def _phase(self, place: Place) -> str:
         if self.in_optimizer:

@@ -71,12 +71,19 @@ def users_line() -> tuple[str, int]:
     return "", 0
 
 
+MOST_CALLERS = 2
+
+# Files and lines.
+Lines = tuple[tuple[str, int], ...]
+
+
 @dataclass(slots=True)
 class Place:
     operator: str
     file: str  # "" where no line of the user's is on the stack
     line: int
     module: str | None
+    callers: Lines = ()  # of the user's functions, up to a module's forward pass, nearest first
 
     @property
     def source(self) -> str:
@@ -88,6 +95,7 @@ def find_place(operator: str, modules: dict[int, str], outer: Place | None = Non
     the call stands that a function of ours named `run_again` repeats at this moment.
     """
     file, line, module = "", 0, None
+    callers: Lines = ()
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
@@ -103,8 +111,11 @@ def find_place(operator: str, modules: dict[int, str], outer: Place | None = Non
                 file, line = outer.file, outer.line
             module = outer.module if module is None else module
             break
-        elif not file and _files.is_users(code.co_filename):
-            file, line = code.co_filename, frame.f_lineno
+        elif _files.is_users(code.co_filename):
+            if not file:
+                file, line = code.co_filename, frame.f_lineno
+            elif len(callers) < MOST_CALLERS:
+                callers += ((code.co_filename, frame.f_lineno),)
         elif not file and code.co_filename not in _passing and code.co_filename.startswith(_OURS):
             if module is None:
                 return None
@@ -112,4 +123,4 @@ def find_place(operator: str, modules: dict[int, str], outer: Place | None = Non
         frame = frame.f_back  # type: ignore[assignment]
     if file and not file.startswith("<"):
         file = os.path.abspath(file)
-    return Place(operator, file, line, module)
+    return Place(operator, file, line, module, callers)

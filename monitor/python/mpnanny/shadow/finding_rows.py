@@ -32,6 +32,7 @@ class FindingRows:
             "left": lambda sources: [record.source(source) for source in sources],
             "entered": record.source,
             "home": record.source,
+            "called_from": lambda lines: [record.source(line) for line in lines],
             "what": record.text,
             "whose": self._owner,
             "at": lambda at: record.source(str(at)),
@@ -101,7 +102,8 @@ class FindingRows:
             }
         if came_in is None:
             return None
-        return {**came_in, "source": self._record.source(came_in["source"])}
+        told = {name: each for name, each in came_in.items() if name != "called_from"}
+        return {**told, "source": self._record.source(came_in["source"])}
 
     def _layers(self, names: list[str]) -> list[str]:
         return [self._record.layer(name) for name in names]

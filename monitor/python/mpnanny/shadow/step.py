@@ -21,6 +21,8 @@ from .changes import Changes
 from .engine import ShadowMode
 from .stopwatch import Stopwatch
 
+MOST_LINES = 4  # from which something was called, that a finding names
+
 
 def _versions(entry: Entry) -> tuple[int, ...]:
     """Of memory that was computed from beginning to end."""
@@ -202,8 +204,14 @@ class ShadowStep:
         found = tape.finish()
         for each in found:
             home = self._changes.homes.get(each.site.key)
+            callers = [each.site, *((each.root().site,) if each.parents else ())]
             if home is not None and each.precision == PROVEN:
                 each.detail["home"] = home.source
+                callers.insert(1, home)
+            lines = [line for one in callers for line in one.called_from]
+            lines += each.detail.get("came_in", {}).get("called_from", [])
+            if lines:
+                each.detail["called_from"] = list(dict.fromkeys(lines))[:MOST_LINES]
         self._changes.homes.clear()
         try:
             tape.keep()
