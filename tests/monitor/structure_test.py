@@ -13,7 +13,7 @@ FILES = sorted(
     file for file in PACKAGE.rglob("*.py") if not {"_launch", "__pycache__"} & set(file.parts)
 )
 # Attributes of torch's own objects that have the name of one of ours.
-TORCHS = {"_base", "_buffers", "_parameters", "_scale", "_step", "_version"}
+TORCHS = {"_base", "_buffers", "_modules", "_parameters", "_scale", "_step", "_version"}
 
 
 def name_of(file: pathlib.Path) -> str:

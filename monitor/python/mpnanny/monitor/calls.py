@@ -269,7 +269,7 @@ class TorchCalls(LossCalls):
         self._events.mode_enters(mode)
 
     @harmless
-    def heard_saved(self, content: Any) -> None:
+    def heard_state_saved(self, content: Any) -> None:
         if self.state.thread.is_here():
             self._events.state_saved(content)
 
