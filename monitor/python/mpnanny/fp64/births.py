@@ -1,8 +1,8 @@
-"""Where memory that holds 16 bits or fewer was made: the line that gave a table, a counter or a
-weight the format in which its changes are lost later.
+"""Where tensors in 16 bits or fewer were allocated: the line that chose the dtype of a table, a
+counter or a weight whose updates are lost later.
 
-Memory that an operator of a shadow step has made, or one that ran before the first step, under
-`mpnanny run` or after `mpnanny.follow_from_here()`.
+Known of what is allocated in a shadow step, and before the first step where the program runs under
+`mpnanny run` or has called `mpnanny.follow_from_here()`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .call import tensors_of
+from .lasting import NARROW as NARROW_BY_NAME
 from .operators import VIEW, Operator
 from .places import Site
 
 MOST = 4096
-NARROW = frozenset((torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2))
+NARROW = frozenset(NARROW_BY_NAME.values())
 
 
 class Births:

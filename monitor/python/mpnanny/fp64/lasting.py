@@ -26,7 +26,7 @@ from .references import Entry
 MOST_BYTES = 64 << 20  # of references
 
 # By their words on the tape, the narrowest first.
-_NARROW = {
+NARROW = {
     "float8_e4m3fn": torch.float8_e4m3fn,
     "float8_e5m2": torch.float8_e5m2,
     "bfloat16": torch.bfloat16,
@@ -46,7 +46,7 @@ class Origin:
     @property
     def narrow(self) -> torch.dtype | None:
         """What is narrower than FP32 there."""
-        return next((each for name, each in _NARROW.items() if name in self.dtype), None)
+        return next((each for name, each in NARROW.items() if name in self.dtype), None)
 
 
 @dataclass(slots=True)
