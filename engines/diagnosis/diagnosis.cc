@@ -66,7 +66,7 @@ std::optional<Onset> FirstBad(const Facts& facts, const std::vector<Claim>& clai
   const bool shown = std::any_of(claims.begin(), claims.end(), [&](const Claim& claim) {
     return claim.fault || (claim.place && best && IsKnownBy(*best, claim.id));
   });
-  if (!recorded || !shown || recorded->step > first_bad.step) return first_bad;
+  if (!recorded || !shown || recorded->step >= first_bad.step) return first_bad;
   recorded->finding = first_bad.finding;
   return recorded;
 }

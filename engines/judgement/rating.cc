@@ -59,10 +59,11 @@ bool IsOnlyRounding(const Finding& finding, const Calls& calls) {
 }
 
 // FP32 keeps less than FP64 of the small differences by which an optimizer searches along a line,
-// near its end: it reads them itself, and nothing else comes of them.
+// near its end: it reads them itself, and nothing else comes of them. A value beyond FP32's range
+// is none of these.
 bool IsOfASearch(const Finding& finding, const Calls& calls) {
-  return calls.PlaceOf(finding.place).phase == Phase::kOptimizer && finding.cure &&
-         finding.cure->what == NameOf(Element::kFloat64) &&
+  return !IsNotFinite(finding) && calls.PlaceOf(finding.place).phase == Phase::kOptimizer &&
+         finding.cure && finding.cure->what == NameOf(Element::kFloat64) &&
          finding.GetsOnlyTo({Reached::kReplaced, Reached::kOutput});
 }
 

@@ -146,15 +146,17 @@ TEST(Rating, SmallDifferencesThatOnlyAnOptimizerReadsAreNotes) {
     const char* cure;
     std::initializer_list<Reached> reach;
     Severity severity;
+    FindingKind kind = FindingKind::kAmplified;
   } const rows[] = {
       {Phase::kOptimizer, "float64", {Reached::kOutput}, Severity::kInfo},
+      {Phase::kOptimizer, "float64", {Reached::kOutput}, Severity::kError, FindingKind::kRange},
       {Phase::kOptimizer, "float64", {Reached::kOutput, Reached::kState}, Severity::kWarning},
       {Phase::kOptimizer, "float32", {Reached::kOutput}, Severity::kWarning},
       {Phase::kLoss, "float64", {Reached::kOutput}, Severity::kWarning},
   };
   for (const auto& row : rows) {
     Rated rated;
-    const int number = rated.Add(FindingKind::kAmplified, 1, row.reach, row.phase);
+    const int number = rated.Add(row.kind, 1, row.reach, row.phase);
     rated[number].cure.emplace().what = row.cure;
     rated.Rate();
     EXPECT_EQ(rated[number].severity, row.severity) << NameOf(row.phase) << " " << row.cure;

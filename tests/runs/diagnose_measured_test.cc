@@ -313,6 +313,29 @@ TEST(DiagnoseMeasuredTest, LinesFromWhichItWasCalledAreNamed) {
   }
   EXPECT_NE(answer.text.find("Called from rotary.py:54, rotary.py:80."), std::string::npos)
       << answer.text;
+  const std::string fix = answer.structured["hypotheses"][0]["fix"];
+  EXPECT_EQ(fix.find("rotary.py:54"), std::string::npos) << "no place to change: " << fix;
+}
+
+// The case's own sign is seen in the same step, and names no layer.
+TEST(DiagnoseMeasuredTest, FirstBadSaysWhatWasMeasuredThereAndItsLine) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("halves", "closed", "fp16");
+  Steps(db);
+  AddFinding(db, 4,
+             {.kind = "flushed",
+              .phase = "backward",
+              .op = "aten._to_copy",
+              .source = "halves.py:108",
+              .dtype = "float16",
+              .reach = R"([{"what":"gradient","name":"l.weight","error":1}])"});
+  const ToolOutput answer = Ask(folder);
+  const Json& first_bad = answer.structured["first_bad"];
+  ASSERT_TRUE(first_bad.is_object()) << answer.text;
+  EXPECT_EQ(first_bad["source"], "halves.py:108") << first_bad.dump();
+  EXPECT_EQ(first_bad["place"], "producer");
+  EXPECT_NE(first_bad["what"], "");
 }
 
 TEST(DiagnoseMeasuredTest, TheLineThatGaveSomethingItsFormatIsWhereToChange) {

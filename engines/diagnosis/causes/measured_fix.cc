@@ -25,7 +25,7 @@ constexpr double kMostScale = 65536.0;
 
 // "at train.py:40 (lines 38–40)": where to change something.
 Sentence WhereToChange(const runs::ShadowFinding& finding) {
-  const std::vector<std::string> lines = LinesOf(finding);
+  const std::vector<std::string> lines = LinesToChange(finding);
   if (lines.empty()) return Form("there", "此处");
   const std::string first = EscapeControl(lines.front(), kPlaceBytes);
   if (lines.size() == 1) return {Form("at {0}", "{0} 处"), {first}};

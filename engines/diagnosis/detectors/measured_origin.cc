@@ -2,9 +2,10 @@
 #include <algorithm>
 
 #include "engines/diagnosis/causes/causes.h"
-#include "engines/diagnosis/detectors/detector.h"
 #include "engines/diagnosis/causes/measured_signs.h"
 #include "engines/diagnosis/causes/measured_text.h"
+#include "engines/diagnosis/detectors/detector.h"
+#include "engines/runs/shadow_text.h"
 
 namespace mpnanny::diagnosis {
 
@@ -56,7 +57,12 @@ void TellFaults(const Facts& facts, std::vector<Claim>& claims) {
     claim.sentence = AboutMeasured();
     claim.strength = 1;
     claim.told = true;
-    claim.place = FaultPlace{each.finding.step, each.finding.phase, "", "", "", ""};
+    claim.place = FaultPlace{each.finding.step,
+                             each.finding.phase,
+                             "",
+                             "",
+                             each.finding.source,
+                             runs::WordsOf(each.finding, each.module).what.Bare()};
     claims.push_back(std::move(claim));
   }
 }

@@ -70,6 +70,13 @@ bool IsCancelledLoss(const runs::ShadowFinding& finding, double usual) {
                      });
 }
 
+void AddNew(const std::vector<std::string>& more, std::vector<std::string>& lines) {
+  for (const std::string& line : more) {
+    if (!line.empty() && std::find(lines.begin(), lines.end(), line) == lines.end())
+      lines.push_back(line);
+  }
+}
+
 }  // namespace
 
 double NearnessToLimit(const runs::ShadowFinding& finding) {
@@ -104,7 +111,7 @@ bool IsTinyChange(const runs::ShadowFinding& finding) {
          (finding.dtype.ends_with("float32") || finding.dtype.ends_with("float64"));
 }
 
-std::vector<std::string> LinesOf(const runs::ShadowFinding& finding) {
+std::vector<std::string> LinesToChange(const runs::ShadowFinding& finding) {
   std::vector<std::string> lines;
   if (!finding.source.empty()) lines.push_back(finding.source);
   if (finding.origin && !finding.origin->source.empty() &&
@@ -114,11 +121,13 @@ std::vector<std::string> LinesOf(const runs::ShadowFinding& finding) {
   std::vector<std::string> others = {finding.home};
   if (finding.cure)
     others.insert(others.end(), finding.cure->lines.begin(), finding.cure->lines.end());
-  others.insert(others.end(), finding.called_from.begin(), finding.called_from.end());
-  for (const std::string& line : others) {
-    if (!line.empty() && std::find(lines.begin(), lines.end(), line) == lines.end())
-      lines.push_back(line);
-  }
+  AddNew(others, lines);
+  return lines;
+}
+
+std::vector<std::string> LinesOf(const runs::ShadowFinding& finding) {
+  std::vector<std::string> lines = LinesToChange(finding);
+  AddNew(finding.called_from, lines);
   return lines;
 }
 

@@ -82,7 +82,11 @@ bool IsTinyChange(const runs::ShadowFinding& finding);
 // A value that left the range of every 32-bit format.
 bool IsTooLargeForFp32(const runs::ShadowFinding& finding);
 
-// The lines that it points at, the finding's own first, then those of its cure; raw "file:line".
+// The finding's own line first, then the one that gave it its format and those of its cure; raw
+// "file:line".
+std::vector<std::string> LinesToChange(const runs::ShadowFinding& finding);
+
+// The lines that it points at: those, then the ones that its function was called from.
 std::vector<std::string> LinesOf(const runs::ShadowFinding& finding);
 
 }  // namespace mpnanny::diagnosis

@@ -56,7 +56,7 @@ class Plateaus:
         if not self._known and self._searches < MOST_SEARCHES:
             self._searches += 1
             self._search()
-        held = float(tensor)
+        held = float(tensor.detach())
         for each in self._known:
             schedule = each.schedule()
             best = None if schedule is None else self._references.get((site.source, schedule.best))
