@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from conftest import Database
 from finds import Finds, inputs
 from mpnanny import MixedPrecisionNanny
+from mpnanny.relations.living import walk
 from torch import nn
 
 STEPS = 80
@@ -67,6 +69,21 @@ def test_an_average_whose_updates_are_too_small(run, dtype):
     assert found["dtype"] == str(dtype)[6:]
     assert found["line"].endswith("# averages")
     assert found["detail"]["what"] == "An average of the weights"
+
+
+def test_what_a_slow_look_through_the_process_found_is_looked_at_again(run, monkeypatch):
+    monkeypatch.setattr("mpnanny.relations.averages.SHARE", 20.0)
+    walks = []
+
+    def slow(model: nn.Module) -> Any:
+        walks.append(model)
+        time.sleep(0.5)  # the next one is due in ten seconds
+        return walk(model)
+
+    monkeypatch.setattr("mpnanny.relations.averages.walk", slow)
+    (found,) = run(average(torch.bfloat16, 0.999))
+    assert found["line"].endswith("# averages")
+    assert len(walks) == 1
 
 
 def test_an_average_that_is_made_anew_each_step(run):

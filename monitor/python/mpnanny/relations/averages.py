@@ -4,15 +4,15 @@ the format; in FP32 nothing is added, as by a decay that was rounded to 1, or wh
 weights than those that are trained.
 
 Looked for at a few steps, with growing distances: all living tensors of the shapes of the network's
-parameters that lie near one, by a few numbers of each. It counts where they were written since the
-look before, most of the numbers that are far from the network's are what they were, and no wider
+parameters that lie near one, by a few numbers of each. A look that goes through the process is
+rare, for it takes time; those between read what it found again. It counts where they were written
+since then, most of the numbers that are far from the network's are what they were, and no wider
 tensor holds the same values. Then the operators after the optimizer's step are heard until one
 writes such a tensor: that is the line, and whether any of them has read the network's weights.
 """
 
 from __future__ import annotations
 
-import gc
 import time
 import weakref
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,6 @@ from torch import nn
 
 from ..fp64.call import tensors_of
 from ..fp64.findings import EXCLUDED, NOT_TESTED, PROVEN, STANDS_STILL
-from ..fp64.history import version_of
 from ..fp64.places import Site
 from ..model.samples import is_readable, may_read, row
 from ..model.selection import Watched
@@ -35,15 +34,14 @@ from ..operators.modes import ModeStack, StepMode, is_own_work, others_on
 from ..operators.places import find_place, pass_through
 from ..steps.listeners import StepListener
 from ..steps.step import OpenStep
+from .living import LEAST, MOST_TENSORS, STEP_OF, WRITES, walk
 from .watcher import Found, fault
 
 FIRST_LOOK = 16  # steps; each later one at twice as many
 LAST_LOOK = 1 << 17
-PAUSE = 0.5  # seconds before the first look; a look goes through all objects of the process
-SHARE = 50  # times what a look has taken go by before the next one
-LEAST = 16  # numbers of a tensor
-NUMBERS = 64
-MOST_TENSORS = 512
+PAUSE = 0.5  # seconds before the first look, and between two
+SHARE = 50  # times what a look has taken go by before the next one of its kind
+NUMBERS = 64  # of a tensor that are read
 NEAR = 0.5  # of the norm: what follows the network
 FAR = 4.0  # steps of the format
 # The same in FP32, relative: what takes a hundred-thousandth of such a distance a step has moved.
@@ -51,10 +49,8 @@ FAR_IN_FP32 = 0.05
 MOVED_IN_FP32 = 2.0**-21
 MANY = 0.5  # of the numbers are so far from the network's
 STILL = 0.75  # of these are what they were
-WRITES = 8
 SAME = 0.9  # of the numbers: a wider tensor of which this is a copy
 WAITS = 64  # steps for a line
-STEP_OF = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}  # half of one, relative
 # Where adding 1 changes nothing any more.
 _STOPS = {torch.bfloat16: 256.0, torch.float16: 2048.0}
 
@@ -134,8 +130,9 @@ class StandingAverages(StepListener):
         self._stack = stack
         self._steps = 0
         self._next = FIRST_LOOK
-        self._due = time.perf_counter() + PAUSE  # before that there is no look
-        self._seen: list[_Seen] = []
+        self._due = self._walk_due = time.perf_counter() + PAUSE  # before that there is no look
+        self._seen: list[_Seen] = []  # by the last walk
+        self._wide: list[weakref.ref[torch.Tensor]] = []
         self._pending: tuple[_Seen, dict[str, Any]] | None = None  # what is to be said
         self._mode: _Writes | None = None
         self._thread = 0
@@ -146,14 +143,19 @@ class StandingAverages(StepListener):
 
     def optimizer_ended(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
         self._steps += 1
-        if self._pending is None and self._steps >= self._next <= LAST_LOOK:
+        due = self._pending is None and self._steps >= self._next <= LAST_LOOK
+        if due and not others_on() and may_read():
             begun = time.perf_counter()
-            if begun >= self._due and not others_on() and may_read():
+            walks = begun >= self._walk_due
+            if walks or (self._seen and begun >= self._due):
                 self._next = 2 * self._steps
                 with torch.no_grad():
-                    self._look()
+                    self._look(walks)
                 ended = time.perf_counter()
-                self._due = ended + max(PAUSE, SHARE * (ended - begun))
+                rest = max(PAUSE, SHARE * (ended - begun))
+                self._due = ended + (PAUSE if walks else rest)
+                if walks:
+                    self._walk_due = ended + rest
         if self._pending is not None and self._mode is None:
             self._listen()
 
@@ -210,11 +212,20 @@ class StandingAverages(StepListener):
 
     # --- what it means ---
 
-    def _look(self) -> None:
-        before, self._seen = self._seen, []
-        narrow, wide, written = _tensors(self._model.module)
-        if not narrow and not written:
+    def _look(self, walks: bool) -> None:
+        before = self._seen
+        if walks:
+            living = walk(self._model.module)
+            tensors = [*living.narrow, *living.written]
+            self._wide = [weakref.ref(each) for each in living.wide]
+            self._seen = []
+        else:
+            held = (each.tensor() for each in before)
+            tensors = [each for each in held if each is not None and is_readable(each)]
+        if not tensors:
             return
+        known_by = {id(each.tensor()): each for each in before}
+        wide = [each for each in (one() for one in self._wide) if each is not None]
         weights = list(self._model.module.parameters())
         by_shape: dict[torch.Size, list[tuple[int, torch.Tensor]]] = {}
         for at, each in enumerate(weights):
@@ -223,13 +234,15 @@ class StandingAverages(StepListener):
                 by_shape.setdefault(each.shape, []).append((at, row(each, NUMBERS).cpu()))
         still: list[_Seen] = []
         looked = 0
-        for tensor in (*narrow, *written):
-            now = _see(tensor, by_shape)
+        for tensor in tensors:
+            known = known_by.get(id(tensor))
+            now = _see(tensor, by_shape, known)
             if now is None:
                 continue
-            self._seen.append(now)
-            then = _earlier(before, now, tensor)
-            if then is None:
+            if walks:
+                self._seen.append(now)
+            then = known if known is not None else _replaced(before, now)
+            if then is None or (known is not None and now.version - known.version < WRITES):
                 continue
             if tensor.numel() == 1:
                 if _has_stopped(then, now):
@@ -274,55 +287,20 @@ class StandingAverages(StepListener):
         self._found(max(number, 0) or self._steps, [finding])
 
 
-def _tensors(
-    model: nn.Module,
-) -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]:
-    """Of the process: those of 16 bits and of FP32 that no optimizer holds and that are no results
-    with a gradient, of shapes that parameters of the model have; of 16 bits single numbers, too.
-    The third list: those of FP32 that were written again and again, and not by an optimizer.
-    """
-    kinds = {torch.Tensor, nn.Parameter}
-    weights = list(model.parameters())
-    shapes = {each.shape for each in weights}
-    known = {id(each) for each in weights} | {id(each.grad) for each in weights}
-    all_of: list[torch.Tensor] = []
-    held: set[int] = set()  # by optimizers
-    states: set[int] = set()  # that they keep
-    for each in gc.get_objects():
-        kind = type(each)
-        if kind in kinds:
-            all_of.append(each)
-        elif issubclass(kind, torch.optim.Optimizer):
-            held.update(id(one) for group in each.param_groups for one in group["params"])
-            of_it = (one for one in each.state.values() if isinstance(one, dict))
-            states.update(id(value) for one in of_it for value in one.values())
-    narrow: list[torch.Tensor] = []
-    wide: list[torch.Tensor] = []
-    written: list[torch.Tensor] = []
-    for each in all_of:
-        if id(each) in held or id(each) in known or not is_readable(each):
-            continue
-        is_single = each.numel() == 1 and each.dtype in STEP_OF
-        if each.grad_fn is not None or (each.shape not in shapes and not is_single):
-            continue
-        if each.dtype is torch.float32:
-            wide.append(each)
-            is_written = version_of(each) >= WRITES and id(each) not in states
-            if is_written and each.numel() >= LEAST and len(written) < MOST_TENSORS:
-                written.append(each)
-        elif each.dtype in STEP_OF and len(narrow) < MOST_TENSORS:
-            narrow.append(each)
-    return narrow, wide, written
-
-
 def _see(
-    tensor: torch.Tensor, by_shape: dict[torch.Size, list[tuple[int, torch.Tensor]]]
+    tensor: torch.Tensor,
+    by_shape: dict[torch.Size, list[tuple[int, torch.Tensor]]],
+    known: _Seen | None,
 ) -> _Seen | None:
-    """None for what follows none of the parameters."""
+    """None for what follows none of the parameters. What did once may have been left far behind."""
     numbers = row(tensor, NUMBERS).cpu().clone()
     nearest, distance, followed = -1, NEAR, numbers
     if tensor.numel() > 1:
         for at, weights in by_shape.get(tensor.shape, ()):
+            if known is not None:
+                if at == known.parameter:
+                    nearest, followed = at, weights
+                continue
             size = float(weights.norm())
             off = float((numbers - weights).norm()) / size if size else NEAR
             if off < distance:
@@ -340,14 +318,9 @@ def _see(
     )
 
 
-def _earlier(before: Sequence[_Seen], now: _Seen, tensor: torch.Tensor) -> _Seen | None:
-    """What was known of it, or of the tensor in whose place it is: that is gone, and had nearly
-    these values.
-    """
-    for each in before:
-        if each.tensor() is tensor:
-            return each if now.version - each.version >= WRITES else None
-    if tensor.numel() == 1 or tensor.dtype not in STEP_OF:
+def _replaced(before: Sequence[_Seen], now: _Seen) -> _Seen | None:
+    """The tensor in whose place this one is: that is gone, and followed the same parameter."""
+    if now.shape.numel() == 1 or now.dtype not in STEP_OF:
         return None
     for each in before:
         alike = each.shape == now.shape and each.dtype is now.dtype
