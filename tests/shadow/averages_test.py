@@ -86,6 +86,21 @@ def test_what_a_slow_look_through_the_process_found_is_looked_at_again(run, monk
     assert len(walks) == 1
 
 
+def test_averages_in_fp32_that_follow_do_not_hide_one_in_16_bits(run):
+    def make(model: nn.Module) -> Callable[[int], None]:
+        follow = [average(torch.float32, 0.5)(model) for _ in range(3)]
+        stands = average(torch.bfloat16, 0.999)(model)
+
+        def update(step: int) -> None:
+            for each in (*follow, stands):
+                each(step)
+
+        return update
+
+    (found,) = run(make)
+    assert found["dtype"] == "bfloat16"
+
+
 def test_an_average_that_is_made_anew_each_step(run):
     def make(model: nn.Module) -> Callable[[int], None]:
         kept = {name: each.detach().bfloat16() for name, each in model.named_parameters()}

@@ -13,9 +13,11 @@ writes such a tensor: that is the line, and whether any of them has read the net
 
 from __future__ import annotations
 
+import math
 import time
 import weakref
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import get_ident
 from typing import Any
@@ -117,6 +119,22 @@ class _Writes(StepMode):
         if in_place and self._memory:
             return tensor.untyped_storage().data_ptr() in self._memory
         return not self._memory and tensor.shape == self._shape
+
+
+class _Rows:
+    """A few numbers of each of the wider tensors, of each shape read once a look."""
+
+    def __init__(self, wide: list[torch.Tensor]) -> None:
+        self._wide = wide
+        self._rows: dict[torch.Size, torch.Tensor] = {}
+
+    def has(self, seen: _Seen) -> bool:
+        """Whether one of them holds the values that `seen` does."""
+        if seen.shape not in self._rows:
+            rows = [row(each, NUMBERS).cpu() for each in self._wide if each.shape == seen.shape]
+            self._rows[seen.shape] = torch.stack(rows or [torch.full_like(seen.numbers, math.nan)])
+        rounded = self._rows[seen.shape].to(seen.dtype).float()
+        return float((rounded == seen.numbers).float().mean(1).max()) >= SAME
 
 
 class StandingAverages(StepListener):
@@ -232,8 +250,9 @@ class StandingAverages(StepListener):
             enough = each.numel() >= LEAST and is_readable(each)
             if enough and len(by_shape) < MOST_TENSORS:
                 by_shape.setdefault(each.shape, []).append((at, row(each, NUMBERS).cpu()))
+        rows_of = _Rows(wide)
         still: list[_Seen] = []
-        looked = 0
+        looked: Counter[torch.dtype] = Counter()
         for tensor in tensors:
             known = known_by.get(id(tensor))
             now = _see(tensor, by_shape, known)
@@ -249,13 +268,15 @@ class StandingAverages(StepListener):
                     self._suspect(now, "A counter", 1, now.version - then.version)
                     return
                 continue
-            looked += 1
-            narrower = now.dtype in STEP_OF
-            if _stands_still(then, now) and not (narrower and _has_wider(now, wide)):
+            looked[now.dtype] += 1
+            if _stands_still(then, now) and not (now.dtype in STEP_OF and rows_of.has(now)):
                 still.append(now)
-        if still and 2 * len(still) >= looked:
-            most = max(still, key=lambda each: each.shape.numel())
-            self._suspect(most, "An average of the weights", len(still), 0)
+        for dtype, alike in Counter(each.dtype for each in still).items():
+            if 2 * alike >= looked[dtype]:
+                of_it = (each for each in still if each.dtype is dtype)
+                most = max(of_it, key=lambda each: each.shape.numel())
+                self._suspect(most, "An average of the weights", alike, 0)
+                return
 
     def _suspect(self, seen: _Seen, what: str, tensors: int, writes: int) -> None:
         names = [name for name, _ in self._model.module.named_parameters()]
@@ -347,13 +368,3 @@ def _stands_still(then: _Seen, now: _Seen) -> bool:
     if now.dtype not in STEP_OF:
         same = (now.numbers - then.numbers).abs() <= step
     return float((same & far).sum()) >= STILL * float(far.sum())
-
-
-def _has_wider(now: _Seen, wide: Iterable[torch.Tensor]) -> bool:
-    for each in wide:
-        if each.shape != now.shape:
-            continue
-        numbers = row(each, NUMBERS).cpu().to(now.dtype).float()
-        if float((numbers == now.numbers).float().mean()) >= SAME:
-            return True
-    return False

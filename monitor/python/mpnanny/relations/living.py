@@ -38,8 +38,8 @@ def walk(model: nn.Module) -> Living:
     shapes = {each.shape for each in weights}
     known = {id(each) for each in weights} | {id(each.grad) for each in weights}
     objects = gc.get_objects()
-    kinds = {torch.Tensor, nn.Parameter}
-    tensors = [each for each in objects if type(each) in kinds]
+    plain = {torch.Tensor, nn.Parameter}
+    tensors = [each for each in objects if type(each) in plain]
     kinds = {kind for kind in set(map(type, objects)) if issubclass(kind, torch.optim.Optimizer)}
     optimizers = [each for each in objects if type(each) in kinds]
     del objects
