@@ -64,6 +64,57 @@ def _fragile(watch: Callable[[nn.Module], Any]) -> dict[str, Any]:
     return left
 
 
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        weights = self.query(x) @ self.key(x).transpose(1, 2) + mask
+        return weights.softmax(-1) @ self.value(x)
+
+
+class Masked(nn.Module):
+    """The mask is made outside of the module that breaks by it."""
+
+    def __init__(self, low: float) -> None:
+        super().__init__()
+        self.low = low
+        self.attention, self.head = Attention(), nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
+        mask = torch.where(keep[:, None], torch.zeros((), dtype=x.dtype), self.low)  # mask
+        return self.head(self.attention(x, mask))
+
+
+@pytest.mark.parametrize(
+    ("low", "line", "precision"),
+    [
+        (torch.finfo(torch.float32).min, "# mask", "proven"),
+        (float("-inf"), "return weights.softmax(-1) @ self.value(x)", "excluded"),
+    ],
+)
+def test_a_mask_that_was_rounded_to_inf_outside_of_the_module_that_broke(
+    db, database, low, line, precision
+):
+    torch.manual_seed(0)
+    model = Masked(low).bfloat16()
+    descent = torch.optim.SGD(model.parameters(), lr=1e-3)
+    with MixedPrecisionNanny(model, db=db, shadow=NEVER, quiet=True):
+        for step in range(4):
+            descent.zero_grad()
+            keep = torch.ones(4, 6, dtype=torch.bool)
+            keep[0] = step < 2
+            model(torch.randn(4, 6, 8).bfloat16(), keep).float().nan_to_num().mean().backward()
+            descent.step()
+    assert database().rows("SELECT * FROM event WHERE type = 'hook_failed'") == []
+    found = Finds(database())
+    assert [(each["step"], each["why"]) for each in found.steps][:1] == [(2, "rerun")]
+    first = found.first()
+    assert first["line"].endswith(line)
+    assert (first["step"], first["severity"], first["precision"]) == (2, "ERROR", precision)
+
+
 def test_a_module_that_fails_without_a_shadow_is_run_again(db, database):
     plain = _fragile(lambda _model: contextlib.nullcontext())
     watched = _fragile(lambda model: MixedPrecisionNanny(model, db=db, shadow=NEVER, quiet=True))

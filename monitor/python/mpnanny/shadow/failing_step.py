@@ -162,11 +162,15 @@ class FailingStep:
 
     def module_broke(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         """An output is not finite."""
-        if not all(map(is_clean, floats((args, kwargs)))):
+        given = list(floats((args, kwargs)))
+        if not all(map(is_clean, given)):
             return  # what went in was bad: the module around this one is still to come
         self._seen = True
         self._reruns += 1
         device = next((each.device.type for each in floats(output)), "cpu")
+        if module is not self._model() and not all(bool(each.isfinite().all()) for each in given):
+            if self._rerun_model(device):
+                return
         shadow = self._make()
         if module is not self._model():
             shadow.mode.uncertainty.batch = set()  # what comes in was made in this step
@@ -186,6 +190,29 @@ class FailingStep:
             shadow.reach_outputs(result)
 
         self._rerun(module, shadow, run_again)
+
+    def _rerun_model(self, device: str) -> bool:
+        """A module inside the model was given the -inf of a mask: what that is in FP64, where it is
+        made, tells the model's whole forward pass.
+        """
+        model, inputs, autocast = self._model(), self._inputs, self._autocast
+        if model is None or inputs is None or autocast is None:
+            return False
+        shadow = self._make()
+        shadow.places.outer = find_call(model, self._modules)
+
+        def again() -> None:
+            if self._generator is not None:
+                torch.set_rng_state(self._generator)
+            own = copied(inputs)
+            shadow.mode.uncertainty.draws(floats(own))
+            with (
+                torch.no_grad(),
+                torch.autocast(device, dtype=autocast[1], enabled=autocast[0], cache_enabled=False),
+            ):
+                shadow.reach_outputs(run_again(model, own))
+
+        return self._rerun(model, shadow, again)
 
     # --- what runs again ---
 
