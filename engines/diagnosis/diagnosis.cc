@@ -50,8 +50,10 @@ std::optional<Onset> FirstBad(const Facts& facts, const std::vector<Claim>& clai
   if (facts.onset) {
     Onset first_bad = *facts.onset;
     if (measured) JoinMeasured(facts, first_bad);
-    if (first_bad.phase == Phase::kBackward && best && StandsOnLoop(claims, *best))
+    if (first_bad.phase == Phase::kBackward && best && StandsOnLoop(claims, *best)) {
       ClearPlace(first_bad);
+      if (!hypotheses[0].lines.empty()) first_bad.source = hypotheses[0].lines.front();
+    }
     return first_bad;
   }
   std::optional<Onset> recorded = PlaceOfFault(facts, claims, best);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import linecache
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +36,11 @@ def told(database: Callable[[], Database]) -> dict[str, list[tuple[int, dict[str
     for row in database().rows("SELECT step, type, detail FROM event ORDER BY rowid"):
         found.setdefault(row["type"], []).append((row["step"], json.loads(row["detail"] or "{}")))
     return found
+
+
+def text_of(source: str) -> str:
+    file, _, number = source.rpartition(":")
+    return linecache.getline(file, int(number)).strip()
 
 
 def clip(model: nn.Module) -> None:
@@ -75,18 +81,25 @@ def test_clipping_what_is_still_scaled(db, database):
         scaler.update()
 
     train(db, body)
-    assert [detail["scaled"] for _, detail in told(database)["clip"]] == [True]
+    ((_, detail),) = told(database)["clip"]
+    assert detail["scaled"]
+    assert [text_of(line) for line in detail["lines"][:2]] == [
+        "nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+        "clip(model)",
+    ]
 
 
 def test_a_step_past_the_scaler(db, database):
     def body(model, optimizer, scaler, loss, step):
         scaler.scale(loss).backward()
-        optimizer.step() if step == 2 else scaler.step(optimizer)
+        optimizer.step() if step == 2 else scaler.step(optimizer)  # past it
         scaler.update() if step != 2 else None
 
     train(db, body)
     ((step, detail),) = told(database)["direct_step"]
     assert (step, detail["unscaled"], detail["scale"]) == (2, False, 1024.0)
+    assert text_of(detail["lines"][0]).endswith("# past it")
+    assert text_of(detail["lines"][1]).startswith("body(")
 
 
 def test_no_update(db, database):

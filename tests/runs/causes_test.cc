@@ -89,6 +89,21 @@ TEST(Causes, AfterTheFirstBadStepWhatWasBadBeforeComesOfIt) {
   }
 }
 
+// A wrong call is known by its lines, with and without a case that tells of it.
+TEST(Causes, AWrongCallHasTheLinesThatMakeIt) {
+  Claim called = Sure("scaled-step");
+  called.lines = {"loop.py:7", "train.py:40"};
+  called.title = runs::Form("a step past the scaler", "绕过 scaler 的更新");
+  for (const bool documented : {true, false}) {
+    const auto library = LibraryOf(
+        {{.id = "made", .signals = {{documented ? "sign: scaled-step" : "sign: diverged", 4}}}});
+    const auto causes = FindCauses(WithFindings({}), {called}, library);
+    ASSERT_EQ(causes.size(), 1u);
+    EXPECT_EQ(causes[0].cause != nullptr, documented);
+    EXPECT_EQ(causes[0].lines, called.lines);
+  }
+}
+
 TEST(Causes, TheMechanismOfTheFirstBadMomentLeads) {
   EXPECT_EQ(LeadingMechanism(Facts()), nullptr);
   Facts facts = WithFindings({FaultOf("amplified", 3), FaultOf("range", 10)});

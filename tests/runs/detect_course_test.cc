@@ -204,7 +204,12 @@ TEST(ScalerOrder, EachWrongOrderOfCalls) {
   EXPECT_TRUE(Fires(facts, "clipped-while-scaled"));
   EXPECT_FALSE(Fires(facts, "scaled-step"));
   facts.loop.direct_step = 0;  // then everything is scaled, and that is the fault
+  facts.loop.direct_lines = {"loop.py:7", "train.py:40"};
   EXPECT_TRUE(Fires(facts, "scaled-step"));
+  const Claim called = *FindClaim(RunDetectors(facts), "scaled-step");
+  EXPECT_EQ(called.lines, facts.loop.direct_lines);
+  EXPECT_TRUE(called.sentence.English().ends_with("It is called at loop.py:7, train.py:40."));
+  EXPECT_EQ(called.place->source, "loop.py:7");
   EXPECT_FALSE(Fires(facts, "clipped-while-scaled"));
   facts.loop = {};
   facts.loop.unguarded_step = 0;  // of finite gradients nothing comes

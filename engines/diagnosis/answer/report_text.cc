@@ -90,6 +90,13 @@ std::string Sure(const Hypothesis& h) {
          ", confidence " + runs::Number(Rounded(h.confidence), 2);
 }
 
+// The call that is wrong, where the title does not say it.
+std::string CallText(const Hypothesis& h) {
+  if (h.mechanism || h.lines.empty()) return "";
+  const std::string line = EscapeControl(h.lines.front(), 200);
+  return TitleOf(h).find(line) == std::string::npos ? ", called at " + line : "";
+}
+
 std::string CaseName(const Hypothesis& h) { return h.cause ? " [" + h.cause->id + "]" : ""; }
 
 // The first lines: how the run is, why, how sure that is, and what to change.
@@ -106,7 +113,7 @@ std::string HeadText(const Facts& facts, const Diagnosis& d, const Extent& exten
   }
   const Hypothesis& first = d.hypotheses[0];
   text += "Cause (" + Sure(first) + "): " + Shorten(TitleOf(first), extent.sentence) +
-          CaseName(first) + ".";
+          CaseName(first) + CallText(first) + ".";
   if (!first.precision.empty()) text += " " + first.precision.English();
   return text + "\nTo change: " + FixOf(first, extent.head) + "\n";
 }

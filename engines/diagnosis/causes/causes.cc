@@ -179,6 +179,7 @@ void AddUndocumented(const std::vector<Claim>& claims, std::vector<Hypothesis>& 
     cause.title = claim.title;
     cause.fix = claim.fix;
     cause.evidence = {claim.sentence};
+    cause.lines = claim.lines;
     cause.ground = claim.ground;
     cause.confidence = std::min(claim.strength, kMostOfRecord);
     const auto fitting = std::find_if(causes.begin(), causes.end(), [&](const Hypothesis& each) {
@@ -266,6 +267,16 @@ bool HasLogLine(const Facts& facts, const Hypothesis& hypothesis) {
                                 signal.text == hit.signal;
                        });
   });
+}
+
+// Of a sign of the case, the lines that make the call which is wrong.
+std::vector<std::string> LinesOfCalls(const std::vector<Claim>& claims, const cases::Case& cause) {
+  for (const cases::Signal& signal : cause.signals) {
+    const Claim* claim =
+        signal.kind == cases::Signal::Kind::kSign ? FindClaim(claims, signal.name) : nullptr;
+    if (claim && !claim->lines.empty()) return claim->lines;
+  }
+  return {};
 }
 
 // Whether the likeliest case that nothing was measured of stands on what the training loop did.
@@ -359,6 +370,7 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
     // Of a log, what a detector is sure of is what it sees, not what it comes of.
     if (!facts.monitored) each.ground = Ground::kRecognised;
     if (HasLogLine(facts, each)) each.ground = Ground::kMeasured;
+    each.lines = LinesOfCalls(claims, *each.cause);
     if (each.ground == Ground::kRecognised) each.confidence = std::min(each.confidence, most);
     causes.push_back(std::move(each));
   }

@@ -59,6 +59,7 @@ struct Claim {
   // do.
   runs::Sentence title, fix;
   std::optional<FaultPlace> place;
+  std::vector<std::string> lines;  // of the program, that make the call; nearest first, raw
 };
 
 // Adds what it finds.

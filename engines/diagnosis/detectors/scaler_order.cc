@@ -18,14 +18,21 @@ constexpr int64_t kPinnedSteps = 15;
 // Limits that people clip to; what is pinned to less than that is a limit divided by a scale.
 constexpr double kLeastLimit = 0.01, kMostLimit = 1000;
 
-Claim Fault(const char* id, int64_t step, Phase phase, Sentence what, Sentence sentence) {
+Claim Fault(const char* id, int64_t step, Phase phase, Sentence what, Sentence sentence,
+            const std::vector<std::string>& lines = {}) {
   Claim claim;
   claim.id = id;
   claim.ground = Ground::kMeasured;
   claim.sentence = std::move(sentence);
   claim.strength = 1;
   claim.fault = claim.in_loop = true;
-  claim.place = FaultPlace{step, phase, "", "", "", std::move(what)};
+  claim.place =
+      FaultPlace{step, phase, "", "", lines.empty() ? "" : lines.front(), std::move(what)};
+  claim.lines = lines;
+  if (!lines.empty()) {
+    claim.sentence += Sentence(Form("It is called at {0}.", "调用处：{0}。"),
+                               {EscapeControl(Join(lines, ", "), 400)});
+  }
   return claim;
 }
 
@@ -57,7 +64,8 @@ void DetectScaledClip(const Facts& facts, std::vector<Claim>& claims) {
                                  "在第 {0} 步，clip_grad_norm_ 得到的梯度仍乘有损失缩放（{1}）："
                                  "范数上限为 {2} 时，剩下的梯度范数最大只有 {3}。"),
                             {clip.step, runs::Number(scale), runs::Number(clip.max_norm),
-                             runs::Number(clip.max_norm.value_or(1) / scale)}}));
+                             runs::Number(clip.max_norm.value_or(1) / scale)}},
+                           clip.lines));
     SayWhetherItMadeTheOnset(facts, claims.back());
     return;
   }
@@ -93,7 +101,8 @@ void DetectUnguardedStep(const Facts& facts, std::vector<Claim>& claims) {
                   "第 {0} 步的梯度非有限，却仍执行了更新："
                   "从第 {1} 步起绕过 scaler 直接调用 optimizer.step()。"
                   "scaler.step(optimizer) 会跳过该步并降低损失缩放。"),
-             {facts.onset->step, *first}}));
+             {facts.onset->step, *first}},
+            facts.loop.unguarded_lines));
 }
 
 }  // namespace
@@ -111,7 +120,8 @@ void DetectScalerOrder(const Facts& facts, std::vector<Claim>& claims) {
                     "are {1} times too large: neither unscaled nor checked for Inf.",
                     "在第 {0} 步，绕过 scaler 调用了 optimizer.step()，"
                     "梯度大了 {1} 倍：既没有反缩放，也没有检查 Inf。"),
-               {*p.direct_step, runs::Number(p.direct_scale)}}));
+               {*p.direct_step, runs::Number(p.direct_scale)}},
+              p.direct_lines));
   }
   if (p.update_missing) {
     Claim claim = Fault(

@@ -31,6 +31,19 @@ std::string Text(const Json& detail, const char* key) {
   return it != detail.end() && it->is_string() ? it->get<std::string>().substr(0, 80) : "";
 }
 
+// Lines of the program, as they were recorded.
+std::vector<std::string> Lines(const Json& detail) {
+  constexpr size_t kMostLines = 8, kLineBytes = 400;
+  std::vector<std::string> lines;
+  const auto it = detail.find("lines");
+  if (it == detail.end() || !it->is_array()) return lines;
+  for (const Json& line : *it) {
+    if (line.is_string() && lines.size() < kMostLines)
+      lines.push_back(line.get<std::string>().substr(0, kLineBytes));
+  }
+  return lines;
+}
+
 bool Flag(const Json& detail, const char* key) {
   const auto it = detail.find(key);
   return it != detail.end() && it->is_boolean() && it->get<bool>();
@@ -48,7 +61,7 @@ void Add(const runs::EventRow& row, const Json& detail, LoopCalls& loop) {
     loop.scalers.push_back({step, Number(detail, "scale"), Number(detail, "growth_interval")});
   } else if (type == "clip" && loop.clips.size() < kKept) {
     loop.clips.push_back({step, Flag(detail, "scaled"), Number(detail, "max_norm"),
-                          Number(detail, "norm"), Text(detail, "norm_dtype")});
+                          Number(detail, "norm"), Text(detail, "norm_dtype"), Lines(detail)});
   } else if (type == "loaded" && loop.loads.size() < kKept) {
     loop.loads.push_back({step, Text(detail, "what"), Flag(detail, "within")});
   } else if (type == "phase" && loop.phases.size() < kKept) {
@@ -58,10 +71,13 @@ void Add(const runs::EventRow& row, const Json& detail, LoopCalls& loop) {
   } else if (type == "unscale") {
     loop.unscales = true;
   } else if (type == "direct_step" && Flag(detail, "unscaled")) {
-    if (!loop.unguarded_step) loop.unguarded_step = step;
+    if (loop.unguarded_step) return;
+    loop.unguarded_step = step;
+    loop.unguarded_lines = Lines(detail);
   } else if (type == "direct_step" && !loop.direct_step) {
     loop.direct_step = step;
     loop.direct_scale = Number(detail, "scale");
+    loop.direct_lines = Lines(detail);
   } else if (type == "update_missing" && !loop.update_missing) {
     loop.update_missing = step;
   } else if (type == "step_left") {

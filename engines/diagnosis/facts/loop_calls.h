@@ -34,6 +34,7 @@ struct ClipSeen {
   bool scaled = false;
   std::optional<double> max_norm, norm;  // `norm` may be infinite or NaN
   std::string norm_dtype;
+  std::vector<std::string> lines;  // that call it, nearest first; of what was scaled
 };
 
 struct LoadSeen {
@@ -59,9 +60,11 @@ struct LoopCalls {
   bool unscales = false;
   std::optional<int64_t> direct_step;  // first step past the scaler on gradients still scaled
   std::optional<double> direct_scale;
+  std::vector<std::string> direct_lines;  // that call it, nearest first
   // First step past the scaler on gradients that were unscaled: nobody looks whether they are
   // finite.
   std::optional<int64_t> unguarded_step;
+  std::vector<std::string> unguarded_lines;
   std::optional<int64_t> update_missing;
   // Steps that the loop left without an optimizer step, and the first of them.
   int64_t left = 0, first_left = 0;

@@ -12,7 +12,15 @@ from typing import Any
 
 import torch
 
-from ..operators.places import Lines, Place, find_place, is_library, is_users, pass_through
+from ..operators.places import (
+    MOST_CALLERS,
+    Lines,
+    Place,
+    find_place,
+    is_library,
+    is_users,
+    pass_through,
+)
 
 _call_impl = torch.nn.Module._call_impl.__code__
 _graph_task_id: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
@@ -55,6 +63,7 @@ class Site:
 def find_call(module: torch.nn.Module | None, modules: dict[int, str]) -> Place:
     """The user's line that has called into torch at this moment; of `module`, whose hooks run."""
     file, line, outer = "", 0, None
+    callers: Lines = ()
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
@@ -64,10 +73,13 @@ def find_call(module: torch.nn.Module | None, modules: dict[int, str]) -> Place:
                 outer = modules.get(id(owner))
                 if outer is not None and file:
                     break
-        elif not file and is_users(code.co_filename):
-            file, line = code.co_filename, frame.f_lineno
+        elif is_users(code.co_filename):
+            if not file:
+                file, line = code.co_filename, frame.f_lineno
+            elif len(callers) < MOST_CALLERS:
+                callers += ((code.co_filename, frame.f_lineno),)
         frame = frame.f_back  # type: ignore[assignment]
-    return Place("", file, line, modules.get(id(module), outer))
+    return Place("", file, line, modules.get(id(module), outer), callers)
 
 
 def in_backward() -> bool:

@@ -152,7 +152,7 @@ class Session:
         unmoved = Unmoved(names, watches(kinds, "weight"))
         self._device = DeviceSteps(core, model, notes, options.trace_interval, self._step_ended)
         # What hears of the training.
-        call_order = CallOrder(state, model, core.event)
+        call_order = CallOrder(state, model, self._record, core.event)
         self.mode_stack = ModeStack(leaving.leave)
         self.modes = StepModes(self.mode_stack)
         self.tracing = Tracing(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -16,10 +17,13 @@ import torch
 from torch import nn
 
 from .._core import nonfinite
+from ..base.record import Record
+from ..fp64.places import find_call
 from ..model import checkpoints
 from ..model.optimizers import ids_of, parameters_of
 from ..model.selection import Watched
 from ..model.watched import WatchedModel
+from ..operators.places import is_library
 from .listeners import StepListener
 from .state import RunState
 from .step import OpenStep, to_float
@@ -37,10 +41,12 @@ class CallOrder(StepListener):
         self,
         state: RunState,
         model: WatchedModel,
+        record: Record,
         event: Callable[[int | None, str, str | None], None],
     ) -> None:
         self._state = state
         self._model = model
+        self._record = record
         self._event = event
         self._said: set[tuple[Any, ...]] = set()
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -53,11 +59,21 @@ class CallOrder(StepListener):
         self._dtype = ""  # of what it holds
         self._left_count = self._left_first = 0  # of steps that the loop left
 
-    def _say(self, key: tuple[Any, ...], **detail: Any) -> None:
-        """`key` begins with the event's type; the same key is said once."""
+    def _say(self, key: tuple[Any, ...], called: bool = False, **detail: Any) -> None:
+        """`key` begins with the event's type; the same key is said once. `called`: with the lines
+        of the program that make the call, nearest first.
+        """
         if key in self._said or len(self._said) >= MAX_EVENTS:
             return
         self._said.add(key)
+        if called:
+            place = find_call(None, {})
+            lines = [(place.file, place.line), *place.callers] if place.file else []
+            detail["lines"] = [
+                self._record.source(f"{os.path.abspath(file)}:{line}")
+                for file, line in lines
+                if not is_library(file)
+            ]
         number = self._state.number if self._state.number >= 0 else None
         self._event(number, key[0], json.dumps(detail))
 
@@ -68,7 +84,12 @@ class CallOrder(StepListener):
         self._phase(optimizer)
         if step.uses_scaler and not step.awaits_update:  # outside of scaler.step()
             unscaled = id(optimizer) in step.unscaled
-            self._say(("direct_step", unscaled), unscaled=unscaled, scale=_number(step.scale_now))
+            self._say(
+                ("direct_step", unscaled),
+                called=True,
+                unscaled=unscaled,
+                scale=_number(step.scale_now),
+            )
 
     def _describe(self, optimizer: Any) -> None:
         if optimizer in self._optimizers:
@@ -149,6 +170,7 @@ class CallOrder(StepListener):
         finite = None if norm is None else math.isfinite(norm)
         self._say(
             ("clip", scaled, finite, dtype),
+            called=scaled,
             scaled=scaled,
             max_norm=_number(max_norm),
             norm=_as_json(norm),
