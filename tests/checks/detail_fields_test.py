@@ -18,7 +18,7 @@ OTHER = {"diff", "precision", "programs"}
 ENVIRONMENT = {"process/environment.py", "_launch/untrained.py"}
 INTERNAL = {"came_in"}  # stands in the file as "origin" (shadow/finding_rows.py)
 DETAILS = {"detail", "facts", "figures"}
-CALLS = {"fault", "_say"}
+CALLS = {"fault", "_say", "_say_call", "say"}
 
 
 def fields() -> set[str]:

@@ -83,7 +83,7 @@ def test_clipping_what_is_still_scaled(db, database):
     train(db, body)
     ((_, detail),) = told(database)["clip"]
     assert detail["scaled"]
-    assert [text_of(line) for line in detail["lines"][:2]] == [
+    assert [text_of(line) for line in detail["called_from"][:2]] == [
         "nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
         "clip(model)",
     ]
@@ -98,8 +98,8 @@ def test_a_step_past_the_scaler(db, database):
     train(db, body)
     ((step, detail),) = told(database)["direct_step"]
     assert (step, detail["unscaled"], detail["scale"]) == (2, False, 1024.0)
-    assert text_of(detail["lines"][0]).endswith("# past it")
-    assert text_of(detail["lines"][1]).startswith("body(")
+    assert text_of(detail["called_from"][0]).endswith("# past it")
+    assert text_of(detail["called_from"][1]).startswith("body(")
 
 
 def test_no_update(db, database):

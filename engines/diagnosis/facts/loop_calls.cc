@@ -35,7 +35,7 @@ std::string Text(const Json& detail, const char* key) {
 std::vector<std::string> Lines(const Json& detail) {
   constexpr size_t kMostLines = 8, kLineBytes = 400;
   std::vector<std::string> lines;
-  const auto it = detail.find("lines");
+  const auto it = detail.find("called_from");
   if (it == detail.end() || !it->is_array()) return lines;
   for (const Json& line : *it) {
     if (line.is_string() && lines.size() < kMostLines)

@@ -59,23 +59,25 @@ class CallOrder(StepListener):
         self._dtype = ""  # of what it holds
         self._left_count = self._left_first = 0  # of steps that the loop left
 
-    def _say(self, key: tuple[Any, ...], called: bool = False, **detail: Any) -> None:
-        """`key` begins with the event's type; the same key is said once. `called`: with the lines
-        of the program that make the call, nearest first.
-        """
+    def _say(self, key: tuple[Any, ...], **detail: Any) -> None:
+        """`key` begins with the event's type; the same key is said once."""
         if key in self._said or len(self._said) >= MAX_EVENTS:
             return
         self._said.add(key)
-        if called:
+        number = self._state.number if self._state.number >= 0 else None
+        self._event(number, key[0], json.dumps(detail))
+
+    def _say_call(self, key: tuple[Any, ...], **detail: Any) -> None:
+        """With the lines of the program that make the call, nearest first."""
+        if key not in self._said:
             place = find_call(None, {})
             lines = [(place.file, place.line), *place.callers] if place.file else []
-            detail["lines"] = [
+            detail["called_from"] = [
                 self._record.source(f"{os.path.abspath(file)}:{line}")
                 for file, line in lines
                 if not is_library(file)
             ]
-        number = self._state.number if self._state.number >= 0 else None
-        self._event(number, key[0], json.dumps(detail))
+            self._say(key, **detail)
 
     def optimizer_begins(
         self, step: OpenStep, optimizer: Any, held: Watched, closure: bool
@@ -84,9 +86,8 @@ class CallOrder(StepListener):
         self._phase(optimizer)
         if step.uses_scaler and not step.awaits_update:  # outside of scaler.step()
             unscaled = id(optimizer) in step.unscaled
-            self._say(
+            self._say_call(
                 ("direct_step", unscaled),
-                called=True,
                 unscaled=unscaled,
                 scale=_number(step.scale_now),
             )
@@ -168,9 +169,9 @@ class CallOrder(StepListener):
         norm = _number(total_norm)
         dtype = str(getattr(total_norm, "dtype", "torch."))[6:]
         finite = None if norm is None else math.isfinite(norm)
-        self._say(
+        say = self._say_call if scaled else self._say
+        say(
             ("clip", scaled, finite, dtype),
-            called=scaled,
             scaled=scaled,
             max_norm=_number(max_norm),
             norm=_as_json(norm),
