@@ -4,7 +4,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/json.h"
 #include "base/text.h"
 #include "engines/diagnosis/facts/code_evidence.h"
 #include "engines/diagnosis/facts/gather.h"
@@ -35,12 +34,7 @@ bool AddHits(const std::string& text, bool raised, const cases::CaseLibrary& lib
 
 // Escaped, as texts are; "" if it is not known.
 std::string ScriptFolder(const runs::Run& run) {
-  if (run.environment.empty()) return "";
-  const auto environment = ParseJson(run.environment);
-  if (!environment || !environment->is_object()) return "";
-  const auto script = environment->find("script");
-  if (script == environment->end() || !script->is_string()) return "";
-  const std::string path = script->get<std::string>();
+  const std::string path = runs::EnvironmentText(run, "script");
   const size_t end = path.rfind('/');
   return path.starts_with('/') && end > 0 ? EscapeControl(path.substr(0, end), 400) : "";
 }

@@ -24,15 +24,6 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// The host that the run was recorded on, from its environment; "" if not known.
-std::string HostOf(const Run& run) {
-  if (run.environment.empty()) return "";
-  auto environment = ParseJson(run.environment);
-  if (!environment || !environment->is_object()) return "";
-  const auto host = environment->find("host");
-  return host != environment->end() && host->is_string() ? host->get<std::string>() : "";
-}
-
 Status StatusOf(const Run& run, const Ring& ring, double fresh_seconds) {
   if (run.end_reason == EndReason::kClosed) return Status::kClosed;
   if (run.end_reason == EndReason::kException) return Status::kException;
@@ -45,7 +36,7 @@ Status StatusOf(const Run& run, const Ring& ring, double fresh_seconds) {
   if (ours && ring.end != kRingOpen) return Status::kKilled;  // a signal
   const bool fresh = run.heartbeat_at.value_or(run.started_at) > Now() - fresh_seconds;
   if (ours && ring.pid > 0) {
-    const std::string host = HostOf(run);
+    const std::string host = EnvironmentText(run, "host");
     if (!host.empty() && host == HostName()) {
       return ProcessRuns(ring.pid, run.started_at) ? Status::kRunning : Status::kKilled;
     }
@@ -79,6 +70,14 @@ Run RunOf(const Statement& row, const std::string& path, const Ring& ring, doubl
 }
 
 }  // namespace
+
+std::string EnvironmentText(const Run& run, const char* key) {
+  if (run.environment.empty()) return "";
+  const auto environment = ParseJson(run.environment);
+  if (!environment || !environment->is_object()) return "";
+  const auto text = environment->find(key);
+  return text != environment->end() && text->is_string() ? text->get<std::string>() : "";
+}
 
 bool RingBelongs(const Ring& ring, const Run& run) {
   return ring.present && ring.run_id == *run.handle.run_id && ring.run_started_at == run.started_at;

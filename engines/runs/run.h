@@ -38,6 +38,9 @@ struct Run {
   Status status = Status::kKilled;
 };
 
+// A text of the run's environment ("host", "script"), raw; "" if it has none.
+std::string EnvironmentText(const Run& run, const char* key);
+
 // One more rank of a distributed run, which writes a database of its own.
 struct OtherRank {
   std::unique_ptr<Database> database;

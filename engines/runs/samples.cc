@@ -197,17 +197,6 @@ Result<std::vector<TensorRow>> ReadSample(const Source& source, int64_t step) {
   return *rows;
 }
 
-Result<std::vector<TensorRow>> ReadCell(const Source& source, int64_t step, int64_t layer_id,
-                                        int64_t kind) {
-  MPN_TRY_ASSIGN(auto reader, SampleReader::Create(source));
-  MPN_TRY_ASSIGN(auto rows, reader.Layer(step, layer_id));
-  std::vector<TensorRow> cell;
-  for (const TensorRow& row : *rows) {
-    if (row.kind == kind) cell.push_back(row);
-  }
-  return cell;
-}
-
 Result<std::optional<Exponents>> ReadExponents(const Source& source, const TensorRow& row) {
   MPN_TRY_ASSIGN(auto statement,
                  source.database->Prepare(

@@ -49,10 +49,6 @@ struct TensorRow {
 // All rows of one sampled step, by (layer, kind, slot). At most 200,000; more is DataCorrupt.
 Result<std::vector<TensorRow>> ReadSample(const Source& source, int64_t step);
 
-// The rows of one layer and kind at one step (one a slot).
-Result<std::vector<TensorRow>> ReadCell(const Source& source, int64_t step, int64_t layer_id,
-                                        int64_t kind);
-
 // Reads many cells or samples of one question: the statements are prepared once, and only the
 // columns asked for are decoded.
 class SampleReader {

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "engines/runs/alerts.h"
 #include "engines/runs/rank_layers.h"
+#include "engines/runs/relation_text.h"
 #include "engines/runs/shadow.h"
 #include "engines/runs/shadow_parts.h"
 

@@ -149,16 +149,6 @@ TEST(DomainOrigins, UntracedLossIsJudgedByHowFarTheLogitsLie) {
   EXPECT_FALSE(Fires(facts, "domain-error"));
 }
 
-TEST(LossBackward, EveryGradientIsNanAndLogitsAreFarApart) {
-  Facts facts = BrokenAt(9, "backward", "head.bias");
-  facts.onset->is_nan = true;
-  facts.onset->detail = GradientsOf(8, 8);
-  AddSeries(facts, "head", runs::kActivation, "float16", {{0, 3}, {5, 30}});
-  EXPECT_TRUE(Fires(facts, "log-of-zero"));
-  facts.onset->detail = GradientsOf(7, 8);
-  EXPECT_FALSE(Fires(facts, "log-of-zero"));  // something behind the loss made it
-}
-
 TEST(RootGradient, OfANormAtZeroAndNotOfALayerNorm) {
   Facts facts = BrokenAt(9, "backward", "proj.weight");
   facts.origins = {Made("div", "float32", "NaN", 1)};

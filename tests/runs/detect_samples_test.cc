@@ -120,18 +120,6 @@ TEST(LostUpdates, FrozenInHalfPrecisionWeights) {
   EXPECT_FALSE(Fires(facts, "frozen-updates"));
 }
 
-TEST(Accumulation, ManyPassesInHalf) {
-  Facts facts = Recorded("bf16");
-  AddSeries(facts, "w", runs::kGradient, "bfloat16", {{0, 1}});
-  facts.loop.backwards = 16;
-  EXPECT_TRUE(Fires(facts, "half-accumulation"));
-  facts.loop.backwards = 2;  // a generator's and a discriminator's
-  EXPECT_FALSE(Fires(facts, "half-accumulation"));
-  facts.loop.backwards = 16;
-  facts.profile.series[0].dtype = "float32";
-  EXPECT_FALSE(Fires(facts, "half-accumulation"));
-}
-
 TEST(PoisonedBuffer, ARunningStatisticThatIsNotFinite) {
   Facts facts = Recorded("fp16");
   Series& mean =
@@ -144,20 +132,6 @@ TEST(PoisonedBuffer, ARunningStatisticThatIsNotFinite) {
   EXPECT_TRUE(Fires(facts, "poisoned-buffer"));
   facts.profile.series[0].layer = "mask";
   EXPECT_FALSE(Fires(facts, "poisoned-buffer"));
-}
-
-TEST(GrowingLogits, QueriesAndKeysOrALearnedScale) {
-  Facts facts = Recorded("bf16");
-  AddSeries(facts, "attn.q_proj", runs::kActivation, "bfloat16", {{0, 3}, {50, 90}});
-  EXPECT_TRUE(Fires(facts, "attention-logits-grow"));
-  facts.profile.series[0].layer = "ffn.up";
-  EXPECT_FALSE(Fires(facts, "attention-logits-grow"));
-  Series& scale =
-      AddSeries(facts, "logit_scale", runs::kWeight, "float32", {{0, 2.6}, {50, 5.2}}, "parameter");
-  scale.points[0].numel = scale.points[1].numel = 1;
-  EXPECT_TRUE(Fires(facts, "logit-scale-grows"));
-  scale.points[1].absmax = scale.points[1].mean = 4.0;  // under ln 100
-  EXPECT_FALSE(Fires(facts, "logit-scale-grows"));
 }
 
 TEST(DeadUnits, ReluThatGivesNothingForEveryInput) {

@@ -39,31 +39,6 @@ const Claim* Find(const std::vector<Claim>& claims, std::string_view id) {
   return FindClaim(claims, id);
 }
 
-TEST(UniformGuess, IsALossThatStaysWhereGuessingLeavesIt) {
-  Facts facts = Recorded();
-  AddSeries(facts, "head", runs::kActivation, "float32", {{0, 1.0}, {100, 1.0}});
-  Series& bias = AddSeries(facts, "head.bias", runs::kWeight, "float32", {{0, 0.1}, {100, 0.1}});
-  for (Measured& point : bias.points) point.numel = 10;
-  const auto losses = [&](double least, double greatest) {
-    facts.summary.loss_min = least;
-    facts.summary.course = {{.first_step = 0, .steps = 200, .loss_max = greatest, .losses = 200}};
-  };
-  losses(2.29, 2.31);
-  const auto claims = RunDetectors(facts);
-  const Claim* claim = Find(claims, "uniform-guess");
-  ASSERT_TRUE(claim);
-  EXPECT_TRUE(claim->note) << "it changes no verdict";
-  EXPECT_NE(claim->sentence.English().find("ln(10) = 2.303"), std::string::npos)
-      << claim->sentence.English();
-  losses(1.9, 2.31);
-  EXPECT_FALSE(Fires(facts, "uniform-guess")) << "it learned";
-  losses(2.29, 4.0);
-  EXPECT_FALSE(Fires(facts, "uniform-guess")) << "it came from elsewhere";
-  losses(2.29, 2.31);
-  facts.profile.series.back().layer = "other.bias";
-  EXPECT_FALSE(Fires(facts, "uniform-guess")) << "how many classes there are is not known";
-}
-
 TEST(ZeroGradients, OfAllWeightsFromTheFirstStepOn) {
   Facts facts = Recorded();
   facts.turns = Steps(0, 3.7);
@@ -157,23 +132,6 @@ TEST(DeadUnits, AreSeenInTheInputBehindAModuleThatLives) {
   EXPECT_TRUE(Fires(facts, "dead-units"));
   facts.profile.series[0].points[2].numel = 500;  // of another size: not what came out of it
   EXPECT_FALSE(Fires(facts, "dead-units"));
-}
-
-TEST(GrowingNorm, IsSeenWhereTheLossDoesNotMove) {
-  Facts facts = Recorded();
-  for (int64_t i = 0; i < 20; ++i) {
-    summary::Stretch stretch;
-    stretch.first_step = 10 * i;
-    stretch.steps = stretch.norms = 10;
-    stretch.norm_sum = 10.0 * static_cast<double>(i + 1);
-    facts.summary.course.push_back(stretch);
-  }
-  EXPECT_TRUE(Fires(facts, "norm-grows"));
-  facts.summary.loss_end = 1.0;  // it learns
-  EXPECT_FALSE(Fires(facts, "norm-grows"));
-  facts.summary.loss_end = 3.7;
-  for (auto& stretch : facts.summary.course) stretch.norm_sum = 10;
-  EXPECT_FALSE(Fires(facts, "norm-grows"));
 }
 
 // A loss by step.

@@ -61,7 +61,7 @@ inline Series& AddSeries(Facts& facts, const std::string& layer, int64_t kind,
     Measured point;
     point.step = step;
     point.numel = 1000;
-    point.absmax = point.rms = point.mean = value;
+    point.absmax = point.rms = value;
     series.points.push_back(point);
   }
   facts.profile.series.push_back(series);

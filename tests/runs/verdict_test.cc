@@ -236,7 +236,7 @@ TEST(Verdict, TheSurestFaultIsTold) {
 }
 
 TEST(Verdict, WhatIsNotUnderstoodStandsBehindAFault) {
-  Claim open = Found("norm-grows", Ground::kRecognised);
+  Claim open = Found("outlier-batch", Ground::kRecognised);
   open.open = true;
   Expect(JudgeOf(Learns(), {open}), "not_established", "one thing is not understood");
   Claim fault = Found("scaled-step", Ground::kMeasured);

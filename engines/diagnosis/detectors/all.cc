@@ -23,8 +23,6 @@ bool Compares(const runs::ShadowStep& step, Claim::LostIn part) {
       return !step.eager && covered.gradients.All();
     case Claim::LostIn::kUpdates:
       return covered.updates.All() && covered.left_out.empty();
-    case Claim::LostIn::kPasses:
-      return covered.passes.of > 1 && covered.passes.All();
   }
   return false;
 }
@@ -52,15 +50,14 @@ void WeighAgainstShadow(const ShadowEvidence& measured, std::vector<Claim>& clai
 
 std::vector<Claim> RunDetectors(const Facts& facts) {
   constexpr Detector kAll[] = {
-      DetectForwardOverflow, DetectOriginPlace,      DetectSoftmaxOrigins,  DetectDomainOrigins,
-      DetectLossBackward,    DetectRootGradient,     DetectOverflowOrigins, DetectNormOutputZero,
-      DetectRawInputs,       DetectGradientOverflow, DetectOptimizerOrigin, DetectLostGradients,
-      DetectScalerOrder,     DetectScalerRestart,    DetectLossScale,       DetectSkippedSteps,
-      DetectZeroRate,        DetectLostUpdates,      DetectAccumulation,    DetectPoisonedBuffer,
-      DetectGrowingLogits,   DetectLrJump,           DetectRecurrence,      DetectOptimizerRestart,
-      DetectOutlierBatch,    DetectConstantInput,    DetectDeadUnits,       DetectZeroGradients,
-      DetectFadingGradient,  DetectAdversary,        DetectDivergence,      DetectShortJump,
-      DetectWideRange,       DetectMeasuredOrigin,   DetectGrowingNorm,     DetectUniformGuess};
+      DetectForwardOverflow, DetectOriginPlace,     DetectSoftmaxOrigins,   DetectDomainOrigins,
+      DetectRootGradient,    DetectOverflowOrigins, DetectNormOutputZero,   DetectRawInputs,
+      DetectOptimizerOrigin, DetectLostGradients,   DetectScalerOrder,      DetectScalerRestart,
+      DetectLossScale,       DetectZeroRate,        DetectLostUpdates,      DetectPoisonedBuffer,
+      DetectLrJump,          DetectRecurrence,      DetectOptimizerRestart, DetectOutlierBatch,
+      DetectConstantInput,   DetectDeadUnits,       DetectZeroGradients,    DetectFadingGradient,
+      DetectAdversary,       DetectDivergence,      DetectShortJump,        DetectMeasuredOrigin,
+  };
   std::vector<Claim> claims;
   for (const Detector detect : kAll) detect(facts, claims);
   WeighAgainstShadow(facts.measured, claims);

@@ -33,7 +33,7 @@ enum class Ground {
 };
 
 struct Claim {
-  std::string id;           // a sign
+  std::string id;  // a sign
   Ground ground = Ground::kRecognised;
   runs::Sentence sentence;  // evidence for people, with numbers
   double strength = 0;      // 0…1: how sure the detector is of it
@@ -44,13 +44,13 @@ struct Claim {
   bool fault = false;
   // It is about values that rounding or underflow takes away there, told from statistics: shadow
   // steps measure that, and where they compared it and found nothing it is no fault.
-  enum class LostIn { kNothing, kForward, kGradients, kUpdates, kPasses };
+  enum class LostIn { kNothing, kForward, kGradients, kUpdates };
   LostIn lost_in = LostIn::kNothing;
   bool measured = false;  // the FP64 reference says so: nothing outweighs it
-  bool in_loop = false;  // the training loop did it: what gradients show first made nothing
-  bool stays = false;    // what is not finite stays so
-  bool passing = false;  // it was over before the record ends
-  bool told = false;     // the sentence stands elsewhere in the answer, or tells nothing alone
+  bool in_loop = false;   // the training loop did it: what gradients show first made nothing
+  bool stays = false;     // what is not finite stays so
+  bool passing = false;   // it was over before the record ends
+  bool told = false;      // the sentence stands elsewhere in the answer, or tells nothing alone
   // The record shows it, and does not show whether it is a fault: said beside a verdict, and no run
   // is healthy with it.
   bool open = false;
@@ -69,23 +69,17 @@ void DetectForwardOverflow(const Facts& facts, std::vector<Claim>& claims);
 void DetectOriginPlace(const Facts& facts, std::vector<Claim>& claims);
 void DetectSoftmaxOrigins(const Facts& facts, std::vector<Claim>& claims);
 void DetectDomainOrigins(const Facts& facts, std::vector<Claim>& claims);
-void DetectLossBackward(const Facts& facts, std::vector<Claim>& claims);
 void DetectRootGradient(const Facts& facts, std::vector<Claim>& claims);
 void DetectOverflowOrigins(const Facts& facts, std::vector<Claim>& claims);
 void DetectNormOutputZero(const Facts& facts, std::vector<Claim>& claims);
 void DetectRawInputs(const Facts& facts, std::vector<Claim>& claims);
-void DetectGradientOverflow(const Facts& facts, std::vector<Claim>& claims);
 void DetectOptimizerOrigin(const Facts& facts, std::vector<Claim>& claims);
 void DetectLostGradients(const Facts& facts, std::vector<Claim>& claims);
 void DetectScalerOrder(const Facts& facts, std::vector<Claim>& claims);
 void DetectScalerRestart(const Facts& facts, std::vector<Claim>& claims);
-void DetectUniformGuess(const Facts& facts, std::vector<Claim>& claims);
 void DetectLossScale(const Facts& facts, std::vector<Claim>& claims);
-void DetectSkippedSteps(const Facts& facts, std::vector<Claim>& claims);
 void DetectLostUpdates(const Facts& facts, std::vector<Claim>& claims);
-void DetectAccumulation(const Facts& facts, std::vector<Claim>& claims);
 void DetectPoisonedBuffer(const Facts& facts, std::vector<Claim>& claims);
-void DetectGrowingLogits(const Facts& facts, std::vector<Claim>& claims);
 void DetectDivergence(const Facts& facts, std::vector<Claim>& claims);
 void DetectZeroRate(const Facts& facts, std::vector<Claim>& claims);
 void DetectLrJump(const Facts& facts, std::vector<Claim>& claims);
@@ -96,11 +90,9 @@ void DetectDeadUnits(const Facts& facts, std::vector<Claim>& claims);
 void DetectFadingGradient(const Facts& facts, std::vector<Claim>& claims);
 void DetectAdversary(const Facts& facts, std::vector<Claim>& claims);
 void DetectShortJump(const Facts& facts, std::vector<Claim>& claims);
-void DetectWideRange(const Facts& facts, std::vector<Claim>& claims);
 void DetectMeasuredOrigin(const Facts& facts, std::vector<Claim>& claims);
 void DetectZeroGradients(const Facts& facts, std::vector<Claim>& claims);
 void DetectConstantInput(const Facts& facts, std::vector<Claim>& claims);
-void DetectGrowingNorm(const Facts& facts, std::vector<Claim>& claims);
 
 // All claims that hold, in the order above. A detector sees the claims of those before it.
 std::vector<Claim> RunDetectors(const Facts& facts);

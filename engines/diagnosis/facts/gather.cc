@@ -223,11 +223,7 @@ Result<Facts> Gather(const runs::Source& source, CancelToken::Clock::duration li
                        facts.onset ? std::optional(facts.onset->step) : std::nullopt);
   SetAsideMinor(facts.summary, facts.measured);
   MPN_TRY(GatherSamples(source, layers, facts));
-  if (facts.onset) {
-    auto trend = FindTrend(source, facts, layers);
-    if (!trend) return trend.error();
-    facts.trend = *std::move(trend);
-  }
+  if (facts.onset) facts.trend = FindTrend(facts);
   MPN_TRY(NoteLimits(source, facts));
   return facts;
 }

@@ -88,10 +88,7 @@ void Add(const runs::EventRow& row, const Json& detail, LoopCalls& loop) {
   } else if (type == "exception" && !loop.failed) {
     loop.failed = ParseFailedCall(step, detail);
   } else if (type == "accumulation") {
-    if (CountAt(detail, "backwards") <= loop.backwards) return;
-    loop.backwards = CountAt(detail, "backwards");
-    loop.added_in = Text(detail, "dtype");
-    loop.taken_out = Flag(detail, "taken_out");
+    loop.backwards = std::max(loop.backwards, CountAt(detail, "backwards"));
   }
 }
 

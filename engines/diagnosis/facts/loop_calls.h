@@ -69,9 +69,7 @@ struct LoopCalls {
   // Steps that the loop left without an optimizer step, and the first of them.
   int64_t left = 0, first_left = 0;
   std::optional<int64_t> gradients_replaced;
-  int64_t backwards = 1;   // most backward passes of one step
-  std::string added_in;    // the type in which their gradients are added up; empty: not known
-  bool taken_out = false;  // of .grad between them, and added up elsewhere
+  int64_t backwards = 1;             // most backward passes of one step
   std::optional<FailedCall> failed;  // the exception that ended the training
 };
 

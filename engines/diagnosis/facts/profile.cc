@@ -20,11 +20,8 @@ Measured MeasuredOf(const runs::TensorRow& row) {
   f.nonfinite = static_cast<double>(row.NonFinite());
   f.below_fp16 = static_cast<double>(row.below_fp16.value_or(0));
   f.subnormal_fp16 = static_cast<double>(row.subnormal_fp16.value_or(0));
-  f.above_fp16 = static_cast<double>(row.above_fp16.value_or(0));
   f.absmax = row.absmax;
   f.rms = row.rms;
-  f.mean = row.mean;
-  f.std = row.std;
   if (row.frozen) f.frozen = static_cast<double>(*row.frozen);
   return f;
 }

@@ -23,8 +23,8 @@ inline constexpr size_t kProfileRows = 200'000;
 struct Measured {
   int64_t step = 0;
   double numel = 0, zeros = 0, nonfinite = 0;
-  double below_fp16 = 0, subnormal_fp16 = 0, above_fp16 = 0;
-  std::optional<double> absmax, rms, mean, std, frozen;
+  double below_fp16 = 0, subnormal_fp16 = 0;
+  std::optional<double> absmax, rms, frozen;
 };
 
 // One tensor of one layer, over the samples in which it was seen.

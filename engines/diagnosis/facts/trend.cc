@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/layer_word.h"
 #include "engines/diagnosis/facts/onset.h"
@@ -13,8 +12,7 @@ namespace {
 
 using runs::Number;
 
-constexpr size_t kPoints = 48;       // sampled steps that are looked at
-constexpr size_t kGrowthPoints = 8;  // of them, the last that the growth is told from
+constexpr size_t kGrowthPoints = 8;  // the last, which the growth is told from
 constexpr double kNotable = 1.3;     // growth over all points that is worth a word
 
 std::string Judged(const std::string& dtype, const Word<Precision>& precision) {
@@ -55,6 +53,30 @@ runs::Sentence PaceText(double factor) {
           {Number(steps, 2)}};
 }
 
+// The series that the trend is told of: the onset's own, the largest of a layer that ran several
+// times; without a layer, of the last sample's activations the one that came nearest to its limit.
+const Series* Told(const Facts& facts) {
+  const Onset& onset = *facts.onset;
+  const int64_t kind = onset.layer_id ? onset.kind.value_or(runs::kActivation) : runs::kActivation;
+  const Series* told = nullptr;
+  double most = 0;
+  for (const Series& series : facts.profile.series) {
+    if (series.kind != kind || series.points.empty()) continue;
+    double reached = series.last().absmax.value_or(0);
+    if (onset.layer_id) {
+      if (series.layer_id != *onset.layer_id) continue;
+    } else {
+      const double limit = LargestFinite(Judged(series.dtype, facts.precision));
+      if (limit == 0 || series.last().step != facts.profile.steps.back()) continue;
+      reached /= limit;
+    }
+    if (told && reached <= most) continue;
+    most = reached;
+    told = &series;
+  }
+  return told;
+}
+
 }  // namespace
 
 double LargestFinite(const std::string& format) {
@@ -68,54 +90,17 @@ double LargestFinite(const std::string& format) {
   return 0;
 }
 
-Result<std::optional<Trend>> FindTrend(const runs::Source& source, const Facts& facts,
-                                       runs::Layers& layers) {
-  const Onset& onset = *facts.onset;
-  MPN_TRY_ASSIGN(
-      auto steps,
-      runs::LastSampledSteps(source, {std::numeric_limits<int64_t>::min(), onset.step}, kPoints));
-  MPN_TRY_ASSIGN(auto dtypes, runs::ReadDtypeNames(source));
-  const auto dtype_of = [&](const runs::TensorRow& row) {
-    const auto it = row.dtype ? dtypes.find(*row.dtype) : dtypes.end();
-    return it == dtypes.end() ? std::string() : it->second;
-  };
-
-  std::optional<int64_t> layer_id = onset.layer_id;
-  int64_t kind = onset.kind.value_or(runs::kActivation);
-  if (!layer_id) {
-    // Nearest to the limit in the last sample that is wholly before the onset.
-    double nearest = 0;
-    for (auto step = steps.rbegin(); step != steps.rend() && !layer_id; ++step) {
-      if (*step >= onset.step) continue;
-      MPN_TRY_ASSIGN(auto rows, runs::ReadSample(source, *step));
-      for (const runs::TensorRow& row : rows) {
-        const double limit = LargestFinite(Judged(dtype_of(row), facts.precision));
-        if (row.kind != runs::kActivation || !row.absmax || limit == 0) continue;
-        if (*row.absmax / limit > nearest) {
-          nearest = *row.absmax / limit;
-          layer_id = row.layer_id;
-        }
-      }
-      break;
-    }
-    kind = runs::kActivation;
-  }
-  if (!layer_id) return std::optional<Trend>();
-
+std::optional<Trend> FindTrend(const Facts& facts) {
+  const Series* told = Told(facts);
+  if (!told) return std::nullopt;
   Trend trend;
-  trend.kind = kind;
-  MPN_TRY_ASSIGN(auto layer, layers.Find(*layer_id));
-  trend.layer = layer.name;
-  for (const int64_t step : steps) {
-    MPN_TRY_ASSIGN(auto rows, runs::ReadCell(source, step, *layer_id, kind));
-    std::optional<double> largest;
-    for (const runs::TensorRow& row : rows) {
-      if (row.absmax) largest = std::max(largest.value_or(0), *row.absmax);
-      trend.dtype = dtype_of(row);
-    }
-    if (largest) trend.absmax.emplace_back(step, *largest);
+  trend.kind = told->kind;
+  trend.layer = told->layer;
+  trend.dtype = told->dtype;
+  for (const Measured& point : told->points) {
+    if (point.absmax) trend.absmax.emplace_back(point.step, *point.absmax);
   }
-  if (trend.absmax.empty()) return std::optional<Trend>();
+  if (trend.absmax.empty()) return std::nullopt;
   trend.limit = LargestFinite(Judged(trend.dtype, facts.precision));
   trend.growth = GrowthOf(trend.absmax);
   const double first = trend.absmax.front().second;
@@ -126,7 +111,7 @@ Result<std::optional<Trend>> FindTrend(const runs::Source& source, const Facts& 
   } else if (trend.limit > 0 && last > 0 && trend.growth > 1.0005) {
     trend.steps_to_limit = std::log(trend.limit / last) / std::log(trend.growth);
   }
-  return std::optional(std::move(trend));
+  return trend;
 }
 
 runs::Sentence TrendText(const Trend& trend) {

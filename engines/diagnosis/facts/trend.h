@@ -5,9 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "base/result.h"
 #include "engines/diagnosis/facts/facts.h"
-#include "engines/runs/run.h"
 
 namespace mpnanny::diagnosis {
 
@@ -15,10 +13,9 @@ namespace mpnanny::diagnosis {
 // "fp16"); 0 for others.
 double LargestFinite(const std::string& format);
 
-// The trend of the onset's layer; without one, of the activation that came nearest to the format's
-// limit in the last sample before the onset. nullopt where no sample lies before it.
-Result<std::optional<Trend>> FindTrend(const runs::Source& source, const Facts& facts,
-                                       runs::Layers& layers);
+// The trend of the onset's layer over the profile's samples; without a layer, of the activation
+// that came nearest to the format's limit in the last of them. nullopt where none was sampled.
+std::optional<Trend> FindTrend(const Facts& facts);
 
 // "absmax of blocks.2.ffn.wo: 12.3 (step 0) → 5.82e+04 (step 120), about x1.07 a step; float16 ends
 // at 65504".
