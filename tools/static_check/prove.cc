@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "base/python.h"
@@ -17,7 +18,6 @@
 namespace mpnanny::check {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using python_code::NumberAt;
 using python_code::TextAt;
 
@@ -107,6 +107,27 @@ Proof ProofOf(const Json& told) {
   return proof;
 }
 
+// Whether a rule's claim is that torch refuses the line: a value that overflows there is no proof
+// of it.
+bool ClaimsThatItRaises(std::string_view rule) {
+  return rule == "dtype-mismatch" || rule == "mask-const-overflow";
+}
+
+Proof ProofOf(const Json& told, std::string_view rule) {
+  Proof proof = ProofOf(told);
+  if (proof.verdict == ProofVerdict::kProven && ClaimsThatItRaises(rule) && proof.raises.empty()) {
+    proof.verdict = ProofVerdict::kNotAtTheseInputs;
+    proof.why = "it is not refused there; but " + proof.why;
+  }
+  return proof;
+}
+
+Proof NotTried(std::string why) {
+  Proof proof;
+  proof.why = std::move(why);
+  return proof;
+}
+
 // Whether an error says that nothing can be run, and not what became of the code.
 bool IsForAll(const Error& error, const ToolContext& context) {
   return error.kind == ErrorKind::kUnavailable || error.kind == ErrorKind::kCancelled ||
@@ -136,9 +157,9 @@ Result<void> ProveInProject(const std::string& root, const std::vector<Suspect>&
   if (!answer && IsForAll(answer.error(), context)) return answer.error();
   for (size_t at = 0; at < suspects.size(); ++at) {
     if (!answer) {
-      *suspects[at].proof = Proof{.why = answer.error().message};
+      *suspects[at].proof = NotTried(answer.error().message);
     } else if (at < (*answer)["proofs"].size()) {
-      *suspects[at].proof = ProofOf((*answer)["proofs"][at]);
+      *suspects[at].proof = ProofOf((*answer)["proofs"][at], suspects[at].rule);
     }
   }
   if (!answer) return {};
@@ -166,7 +187,7 @@ Proof LargestProof() {
 Result<void> Prove(const std::vector<Suspect>& suspects, const std::vector<Source>& sources,
                    const std::vector<std::string>& training, const ProveOptions& options,
                    const ToolContext& context, std::vector<std::string>& notes) {
-  const auto until = Clock::now() + options.limit;
+  const auto until = std::chrono::steady_clock::now() + options.limit;
   std::map<std::string, std::string> files;  // by path
   Json all = Json::array();
   for (const Source& source : sources) {
@@ -182,17 +203,18 @@ Result<void> Prove(const std::vector<Suspect>& suspects, const std::vector<Sourc
   for (const Suspect& suspect : suspects) {
     const auto file = files.find(suspect.path);
     if (file == files.end()) {
-      *suspect.proof = Proof{.why = "it is no line of a Python file, which alone can be run"};
+      *suspect.proof = NotTried("it is no line of a Python file, which alone can be run");
     } else {
       by_root[python_code::ProjectOf(file->second)].push_back(suspect);
     }
   }
   for (const auto& [root, of_root] : by_root) {
-    const auto left = std::chrono::round<std::chrono::seconds>(until - Clock::now());
+    const auto left =
+        std::chrono::round<std::chrono::seconds>(until - std::chrono::steady_clock::now());
     if (left < std::chrono::seconds(1)) {
       for (const Suspect& suspect : of_root) {
         *suspect.proof =
-            Proof{.why = "the " + std::to_string(options.limit.count()) + " s were over before it"};
+            NotTried("the " + std::to_string(options.limit.count()) + " s were over before it");
       }
       continue;
     }

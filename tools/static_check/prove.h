@@ -19,6 +19,7 @@ namespace mpnanny::check {
 
 // A finding or a candidate that is shown.
 struct Suspect {
+  std::string rule;
   std::string path;  // as findings have it
   int line = 0;
   std::optional<Proof>* proof = nullptr;  // gets what came of it

@@ -131,7 +131,7 @@ Result<ToolOutput> Proven(std::vector<Item>& items, std::vector<std::string>& no
   std::vector<Suspect> suspects;
   for (size_t at = first; at < items.size(); ++at) items[at].proof.reset();
   for (size_t at = first; at < first + shown; ++at)
-    suspects.push_back({items[at].path, items[at].line, &items[at].proof});
+    suspects.push_back({items[at].rule, items[at].path, items[at].line, &items[at].proof});
   if (suspects.empty()) return show(SIZE_MAX);
   ToolContext quiet = context;
   if (context.so_far) quiet.so_far = [&](const ToolOutput&) { context.so_far(show(shown)); };

@@ -25,6 +25,7 @@ from .around import Call, Located, calls, locate
 
 MOST_SECONDS = 30.0
 MOST_TRIED = 60  # rows of the answer
+NO_FINITE = "inputs whose result in FP32 is finite"
 
 # Measures one program and answers; None where the inputs are not valid in FP32.
 Run = Callable[[Program], dict[str, Any] | None]
@@ -77,7 +78,7 @@ def _tried(
     worst: dict[str, Any] | None = None
     deadline = time.monotonic() + seconds
     met_low = False
-    failed = "inputs whose result in FP32 is finite"
+    failed = NO_FINITE
     useless: set[str] = set()  # dtypes of inputs with which nothing ran in 16 bits
     for call in calls(located, seed, seconds / 2):
         if time.monotonic() > deadline or len(proof["tried"]) >= MOST_TRIED:

@@ -27,13 +27,14 @@ from .around import chain_to, lines_of
 from .caught import Caught, Wanted, catch
 from .entry_points import Project
 from .forked import Tell, forked
-from .proof import shows
+from .proof import NO_FINITE, shows
 from .said_precision import said_precision
 
 MOST_PROGRAMS = 4  # that are run
 PROGRAMS_PART = 0.5  # of the time, that they may take together
 LEAST_SECONDS = 5.0  # for one suspect, where so much is left
 LEAST_LEFT = 0.5
+MOST_ROUNDING = 0.04  # an error from which on operators are findings (docs/auto_diff.md)
 PART_TO_TRY = 0.8  # of a suspect's time: the try that runs when it is over still comes to its end
 _ANY_DTYPE = ("fp16", "bf16")  # where the code says none
 
@@ -263,12 +264,14 @@ def _made(suspect: _Suspect, root: str, seconds: float) -> dict[str, Any]:
             return {"verdict": "not_tried", "why": why}
         tried = answer["proof"]
         if tried["result"] == "cannot_be_run_alone":
-            why = "; ".join(tried["missing"]) or "it cannot be run alone"
-            return best or {"verdict": "not_tried", "why": why}
+            why = "; ".join(tried["missing"])
+            if why == NO_FINITE:
+                why = "no inputs were found whose result in FP32 is finite"
+            return best or {"verdict": "not_tried", "why": why or "it cannot be run alone"}
         confirmed = tried["result"] == "confirmed"
         proof = _proof_of(answer, suspect, root, confirmed)
         proof |= {"input": tried.get("input", []), "tried": len(tried["tried"])}
-        if confirmed:
+        if proof["verdict"] == "proven":
             return proof
         if best is None or (best["in_low"] == 0 and proof["in_low"]):
             best = proof
@@ -282,6 +285,10 @@ def _made(suspect: _Suspect, root: str, seconds: float) -> dict[str, Any]:
 def _proof_of(
     answer: dict[str, Any], suspect: _Suspect, root: str, confirmed: bool
 ) -> dict[str, Any]:
+    found = [answer.get("first_bad") or {}, *answer["findings"]]
+    at_line = [each for each in found if shows_at(each, suspect, root)]
+    shown = (at_line or found)[0]
+    confirmed = confirmed and not _is_rounding_alone(shown)
     proof: dict[str, Any] = {
         "verdict": "proven" if confirmed else "not_at_these_inputs",
         "dtype": answer["dtype"],
@@ -289,12 +296,23 @@ def _proof_of(
         "in_low": answer["operators_in_low"],
     }
     if confirmed:
-        found = [answer.get("first_bad") or {}, *answer["findings"]]
-        at_line = [each for each in found if shows_at(each, suspect, root)]
-        proof["finding"] = (at_line or found)[0]
-        if "cure" in answer and proof["finding"] is found[0]:
+        proof["finding"] = shown
+        if "cure" in answer and shown is found[0]:
             proof["cure"] = answer["cure"]
     return proof
+
+
+def _is_rounding_alone(finding: dict[str, Any]) -> bool:
+    """Of whole numbers that changed: nothing that they get to is off by more than a rounding, so
+    that they may be no indices but values that happened to be whole.
+    """
+    if finding.get("what") != "integers" or "grows" in finding:
+        return False
+    errors = [
+        finding.get("accumulated"),
+        *(each.get("error") for each in finding.get("reaches", [])),
+    ]
+    return all(isinstance(each, float) and each < MOST_ROUNDING for each in errors)
 
 
 def shows_at(finding: dict[str, Any], suspect: _Suspect, root: str) -> bool:
