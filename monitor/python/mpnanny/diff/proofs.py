@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import os
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -37,6 +38,8 @@ LEAST_LEFT = 0.5
 MOST_ROUNDING = 0.04  # an error from which on operators are findings (docs/auto_diff.md)
 PART_TO_TRY = 0.8  # of a suspect's time: the try that runs when it is over still comes to its end
 _ANY_DTYPE = ("fp16", "bf16")  # where the code says none
+# What a CPU refuses and CUDA may run: FFTs of FP16, kernels that are there for FP32 only.
+_LACKS = re.compile(r"Unsupported dtype Half|not implemented for|\bCPU\b", re.IGNORECASE)
 
 Say = Callable[[float, str], None]
 
@@ -169,6 +172,9 @@ def _of_call(suspect: _Suspect, caught: Caught, root: str, entry: str) -> dict[s
             why = "its result in FP32 is not finite"
             continue
         proof = _proof_of(answer, suspect, root, shows(answer, suspect.file, suspect.lines, root))
+        if proof["verdict"] == "not_tried":
+            why = proof["why"]
+            continue
         proof |= given
         if proof["verdict"] == "proven":
             return proof
@@ -270,10 +276,13 @@ def _made(suspect: _Suspect, root: str, seconds: float) -> dict[str, Any]:
             return best or {"verdict": "not_tried", "why": why or "it cannot be run alone"}
         confirmed = tried["result"] == "confirmed"
         proof = _proof_of(answer, suspect, root, confirmed)
+        if proof["verdict"] == "not_tried":
+            best = best or proof
+            continue
         proof |= {"input": tried.get("input", []), "tried": len(tried["tried"])}
         if proof["verdict"] == "proven":
             return proof
-        if best is None or (best["in_low"] == 0 and proof["in_low"]):
+        if best is None or (not best.get("in_low") and proof["in_low"]):
             best = proof
     assert best is not None
     return best
@@ -288,6 +297,9 @@ def _proof_of(
     found = [answer.get("first_bad") or {}, *answer["findings"]]
     at_line = [each for each in found if shows_at(each, suspect, root)]
     shown = (at_line or found)[0]
+    if confirmed and _LACKS.search(str(shown.get("error", ""))):
+        why = f"the CPU, which stands in for the device, does not run it: {shown['error']}"
+        return {"verdict": "not_tried", "why": why}
     confirmed = confirmed and not _is_rounding_alone(shown)
     proof: dict[str, Any] = {
         "verdict": "proven" if confirmed else "not_at_these_inputs",
