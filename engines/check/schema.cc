@@ -78,7 +78,7 @@ Json InputSchema() {
       {"default", false},
       {"description",
        "Run what is shown, each finding and each candidate, in 16 bits and in FP64, and say which "
-       "are proven. Runs code of `paths`, confined: needs --allow-exec."}};
+       "are proven. Needs --allow-exec; the code of `paths` runs confined."}};
   properties["timeout_s"] = {{"type", "integer"},
                              {"minimum", 1},
                              {"maximum", 1800},

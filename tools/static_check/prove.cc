@@ -163,9 +163,8 @@ Result<void> ProveInProject(const std::string& root, const std::vector<Suspect>&
     }
   }
   if (!answer) return {};
-  for (const Json& limit : python_code::ListAt(*answer, "limits")) {
-    if (limit.is_string())
-      notes.push_back("The code ran with a limit: " + limit.get<std::string>());
+  for (const Json& each : python_code::ListAt(*answer, "limits")) {
+    if (each.is_string()) notes.push_back("The code ran with a limit: " + each.get<std::string>());
   }
   return {};
 }
