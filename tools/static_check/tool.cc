@@ -271,8 +271,8 @@ Tool MakeTool() {
       "gradient clipping, autocast misuse, constants that 16 bits cannot hold. Use it before "
       "training, or when the code of a "
       "broken run is at hand. Give `paths` (files, folders, notebooks) or `code`. It runs the code "
-      "only with `prove`, which says of each place whether it is proven (needs --allow-exec). For "
-      "a run that went wrong use diagnose_run.";
+      "only with `prove`, which says of each place whether it is proven. Needs --allow-exec; the "
+      "code runs confined. For a run that went wrong use diagnose_run.";
   definition.brief =
       "Which lines of PyTorch code are risky in FP16/BF16 training, why, and the fix: "
       "GradScaler protocol, clipping, autocast misuse, constants beyond 16 bits. Give paths "
