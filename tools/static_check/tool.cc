@@ -286,8 +286,7 @@ Tool MakeTool() {
       {"diff", "Git revision: only lines changed since"},
       {"config", "Follow pyproject.toml"},
       {"detail",
-       "map: where precision is decided, read first; candidates: places for you to judge"},
-      {"prove", "Try each place: proven or not; --allow-exec"}};
+       "map: where precision is decided, read first; candidates: places for you to judge"}};
   definition.input_schema = InputSchema();
   definition.output_schema = OutputSchema();
   definition.command.name = "check";
