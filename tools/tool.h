@@ -77,7 +77,8 @@ struct ToolDefinition {
   bool destructive = false;
   bool idempotent = true;
   bool open_world = false;
-  bool runs_code = false;  // of the user's: it answers nothing without --allow-exec
+  bool runs_code = false;     // of the user's: it answers nothing without --allow-exec
+  bool may_run_code = false;  // where an argument asks for it
   // It may take longer than clients wait: the server then answers what there is so far, with a job
   // that the next call passes back. See ToolContext::so_far.
   bool may_go_on = false;

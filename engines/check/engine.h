@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "base/result.h"
 #include "engines/check/candidates/candidate.h"
 #include "engines/check/map/map.h"
+#include "engines/check/proof.h"
 
 namespace mpnanny::check {
 
@@ -71,6 +73,7 @@ struct Finding {
   std::string excerpt;  // the source line, trimmed, or the part of a long one around the finding;
                         // as in the file, so escape it before showing it
   int excerpt_column = 1;  // where the finding begins in it, 1-based, in code points
+  std::optional<Proof> proof = std::nullopt;  // if it was tried
 };
 
 struct Options {

@@ -1,5 +1,7 @@
 #include "engines/check/schema.h"
 
+#include "engines/check/report/proof_report.h"
+
 namespace mpnanny::check {
 namespace {
 
@@ -71,6 +73,20 @@ Json InputSchema() {
        "full explains every finding, concise each rule once; map: the lines where precision is "
        "decided, to read first; candidates: places that may fail in 16 bits, for you to judge, the "
        "worst and likeliest first."}};
+  properties["prove"] = {
+      {"type", "boolean"},
+      {"default", false},
+      {"description",
+       "Run what is shown, each finding and each candidate, in 16 bits and in FP64, and say which "
+       "are proven. Needs --allow-exec; the code of `paths` runs confined."}};
+  properties["timeout_s"] = {{"type", "integer"},
+                             {"minimum", 1},
+                             {"maximum", 1800},
+                             {"default", 60},
+                             {"description", "With `prove`: seconds for all together."}};
+  properties["python"] = {
+      {"type", "string"},
+      {"description", "With `prove`: the interpreter; the project's .venv by default."}};
   return {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
 }
 
@@ -105,6 +121,7 @@ Json OutputSchema() {
       {"type", "object"},
       {"description", "The source line and the finding's column in it; only in whole answers."},
       {"properties", {{"text", text}, {"column", position}}}};
+  finding["proof"] = ProofSchema();
   return {{"type", "object"},
           {"properties",
            {{"findings",
@@ -122,7 +139,8 @@ Json OutputSchema() {
             {"notes", {{"type", "array"}, {"items", text}}},
             {"candidates",
              {{"type", "array"},
-              {"description", "path, line, rule, hazard, known, unknown, question, code, try."}}},
+              {"description",
+               "path, line, rule, hazard, known, unknown, question, code, try; proof."}}},
             {"map", {{"type", "object"}, {"description", "By part: {at, what}; left_out."}}},
             {"next_cursor", text}}},
           {"required", {"findings", "files_scanned", "files_skipped", "notes"}}};

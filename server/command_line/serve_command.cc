@@ -19,7 +19,8 @@ void AddAccessOptions(CLI::App& command, AccessOptions& access) {
       ->type_name("DIR");
   command.add_flag(
       "--allow-exec", access.allow_exec,
-      "Allow auto_diff and choose_precision to run code and models of yours, confined");
+      "Allow auto_diff, choose_precision and static_check's prove to run code and models of yours, "
+      "confined");
   AddGpuOption(command, access.allow_gpu);
   AddWeakerSandboxOption(command, access.allow_weaker_sandbox);
 }

@@ -327,10 +327,9 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
       .add_option("--data-dir", values->data_dir,
                   "Folder of your own rules and cases, laid out as in the repository")
       ->type_name("DIR");
-  if (definition.runs_code) {
-    AddGpuOption(command, values->allow_gpu);
+  if (definition.runs_code) AddGpuOption(command, values->allow_gpu);
+  if (definition.runs_code || definition.may_run_code)
     AddWeakerSandboxOption(command, values->allow_weaker_sandbox);
-  }
   if (twin.state) {
     command.add_flag("--watch", values->watch,
                      "Follow a run that goes on until it ends: the answer again whenever it says "

@@ -62,6 +62,20 @@ class ToolTest : public testing::Test {
   const Tool tool_ = MakeTool();
 };
 
+TEST_F(ToolTest, ProvingIsRefusedWhereNoCodeMayRunAndWhereThereIsNoFile) {
+  const std::string path = Write("train.py", BadFunction(1));
+  const auto refused = Call({{"paths", {path}}, {"prove", true}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUnavailable);
+  EXPECT_NE(refused.error().Text().find("--allow-exec"), std::string::npos);
+  const auto nowhere = Call({{"code", BadFunction(1)}, {"prove", true}});
+  ASSERT_FALSE(nowhere);
+  EXPECT_EQ(nowhere.error().kind, ErrorKind::kInvalidInput);
+  EXPECT_NE(nowhere.error().Text().find("`paths`"), std::string::npos);
+  const auto map = Call({{"paths", {path}}, {"prove", true}, {"detail", "map"}});
+  EXPECT_FALSE(map);
+}
+
 TEST_F(ToolTest, PagesTellEveryFindingOnce) {
   std::string code = "import torch\n";
   for (int i = 1; i <= 60; ++i) code += BadFunction(i);

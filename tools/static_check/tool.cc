@@ -20,6 +20,8 @@
 #include "engines/check/report/terminal_text.h"
 #include "engines/check/schema.h"
 #include "engines/check/shared_rules.h"
+#include "engines/python_code/child.h"
+#include "tools/static_check/prove.h"
 
 namespace mpnanny::check {
 namespace {
@@ -43,10 +45,9 @@ Result<CollectedSources> ReadSources(const Json& arguments, const ToolContext& c
                     static_cast<int>(arguments.contains("code")) +
                     static_cast<int>(arguments.contains("files"));
   if (given != 1) {
-    return InvalidInput(
-        given == 0 ? "There is nothing to check."
-                   : "Only one of `paths`, `code` and `files` can be given.",
-        "Give `paths` (files or folders) or `code` (a string).");
+    return InvalidInput(given == 0 ? "There is nothing to check."
+                                   : "Only one of `paths`, `code` and `files` can be given.",
+                        "Give `paths` (files or folders) or `code` (a string).");
   }
   if (arguments.contains("diff") && !arguments.contains("paths"))
     return InvalidInput("`diff` compares files with git.", "Give `paths` with it.");
@@ -105,7 +106,56 @@ std::optional<Severity> Strictest(const std::vector<Pyproject>& projects,
   return least;
 }
 
+// The files in which gradients are computed: a check that only makes the map.
+Result<std::vector<std::string>> TrainingFiles(const std::vector<Source>& sources,
+                                               const RuleSet& rules, const CancelToken& cancel) {
+  Options options;
+  options.map = true;
+  MPN_TRY_ASSIGN(const auto report, Check(sources, options, rules, cancel));
+  std::vector<std::string> files;
+  for (const MapPlace& place : report.map) {
+    if (place.part == MapPart::kEntryPoints) files.push_back(place.path);
+  }
+  return files;
+}
+
+// Tries what `show` shows of the report's `items`, findings or candidates, and shows it again with
+// what came of it.
+template <typename Item>
+Result<ToolOutput> Proven(std::vector<Item>& items, std::vector<std::string>& notes, size_t first,
+                          const Json& arguments, const std::vector<Source>& sources,
+                          const RuleSet& rules, const std::function<ToolOutput(size_t most)>& show,
+                          const char* key, const ToolContext& context) {
+  for (size_t at = first; at < items.size(); ++at) items[at].proof = LargestProof();
+  const size_t shown = show(SIZE_MAX).structured[key].size();
+  std::vector<Suspect> suspects;
+  for (size_t at = first; at < items.size(); ++at) items[at].proof.reset();
+  for (size_t at = first; at < first + shown; ++at)
+    suspects.push_back({items[at].rule, items[at].path, items[at].line, &items[at].proof});
+  if (suspects.empty()) return show(SIZE_MAX);
+  ToolContext quiet = context;
+  if (context.so_far) quiet.so_far = [&](const ToolOutput&) { context.so_far(show(shown)); };
+  MPN_TRY_ASSIGN(const auto training, TrainingFiles(sources, rules, context.cancel));
+  MPN_TRY(Prove(suspects, sources, training,
+                {.limit = std::chrono::seconds(arguments.value("timeout_s", 60)),
+                 .python = arguments.value("python", "")},
+                quiet, notes));
+  return show(shown);
+}
+
+// `prove` runs files: what is wrong with the call is said before anything is read.
+Result<void> CheckMayProve(const Json& arguments, const ToolContext& context) {
+  if (!arguments.contains("paths"))
+    return InvalidInput("`prove` runs what files define.", "Give `paths` with it.");
+  if (arguments.value("detail", "") == "map")
+    return InvalidInput("A map claims nothing that could be proven.", "Leave out `prove`.");
+  if (!context.allow_exec) return python_code::MayNotRun("prove", "check --prove", context);
+  return {};
+}
+
 Result<ToolOutput> RunCheck(const Json& arguments, const ToolContext& context) {
+  const bool prove = arguments.value("prove", false);
+  if (prove) MPN_TRY(CheckMayProve(arguments, context));
   MPN_TRY_ASSIGN(const auto rules, SharedRules(context.data));
   MPN_TRY_ASSIGN(auto collected, ReadSources(arguments, context, *rules));
   Options options;
@@ -157,7 +207,12 @@ Result<ToolOutput> RunCheck(const Json& arguments, const ToolContext& context) {
     if (first > 0 && first >= report.candidates.size())
       return InvalidInput("The cursor lies behind the last candidate; the code has changed since.",
                           "Call again without cursor.");
-    return ShowCandidates(report, first, context.answer_bytes);
+    const auto show = [&](size_t most) {
+      return ShowCandidates(report, first, context.answer_bytes, most);
+    };
+    if (!prove) return show(SIZE_MAX);
+    return Proven(report.candidates, report.notes, first, arguments, collected.sources, *rules,
+                  show, "candidates", context);
   }
   if (report.not_kept > 0) {
     report.notes.push_back(std::to_string(report.not_kept) +
@@ -168,7 +223,16 @@ Result<ToolOutput> RunCheck(const Json& arguments, const ToolContext& context) {
     return InvalidInput("The cursor lies behind the last finding; the code has changed since.",
                         "Call again without cursor.");
   }
-  ToolOutput output = ShowReport(report, first, detail == "full", context.answer_bytes);
+  const auto show = [&](size_t most) {
+    return ShowReport(report, first, detail == "full", context.answer_bytes, most);
+  };
+  ToolOutput output;
+  if (prove) {
+    MPN_TRY_ASSIGN(output, Proven(report.findings, report.notes, first, arguments,
+                                  collected.sources, *rules, show, "findings", context));
+  } else {
+    output = show(SIZE_MAX);
+  }
   if (const auto fail_on = Strictest(collected.projects, &Pyproject::fail_on))
     output.structured["fail_on"] = SeverityName(*fail_on);
   return output;
@@ -206,14 +270,14 @@ Tool MakeTool() {
       "fix: GradScaler protocol, "
       "gradient clipping, autocast misuse, constants that 16 bits cannot hold. Use it before "
       "training, or when the code of a "
-      "broken run is at hand. Give `paths` (files, folders, notebooks) or `code`. It never "
-      "runs the code. For a run that "
-      "went wrong use diagnose_run.";
+      "broken run is at hand. Give `paths` (files, folders, notebooks) or `code`. It runs the code "
+      "only with `prove`, which says of each place whether it is proven. Needs --allow-exec; the "
+      "code runs confined. For a run that went wrong use diagnose_run.";
   definition.brief =
       "Which lines of PyTorch code are risky in FP16/BF16 training, why, and the fix: "
       "GradScaler protocol, clipping, autocast misuse, constants beyond 16 bits. Give paths "
-      "(files, folders, notebooks), code, or files. Never runs the code. For a run that "
-      "went wrong: diagnose_run.";
+      "(files, folders, notebooks), code, or files. Runs the code only with prove. For a run "
+      "that went wrong: diagnose_run.";
   definition.brief_arguments = {
       {"paths", "Python, notebooks, configuration (.json, .yaml, .sh), folders"},
       {"rules", "Only these"},
@@ -262,6 +326,7 @@ Tool MakeTool() {
     return ToTerminal(structured, context.colour);
   };
   definition.may_go_on = true;
+  definition.may_run_code = true;
   tool.run = RunCheck;
   return tool;
 }

@@ -4,8 +4,11 @@
 #ifndef MPNANNY_ENGINES_CHECK_CANDIDATES_CANDIDATE_H_
 #define MPNANNY_ENGINES_CHECK_CANDIDATES_CANDIDATE_H_
 
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "engines/check/proof.h"
 
 namespace mpnanny::check {
 
@@ -24,6 +27,7 @@ struct Candidate {
   std::string code;      // the statement, raw
   std::vector<CandidateFact> known;
   std::vector<std::string> unknown;
+  std::optional<Proof> proof = std::nullopt;  // if it was tried
 };
 
 }  // namespace mpnanny::check

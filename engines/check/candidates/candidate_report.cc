@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "engines/check/report/proof_report.h"
 #include "engines/check/report/report_text.h"
 
 namespace mpnanny::check {
@@ -23,16 +24,18 @@ Json ToJson(const Candidate& one) {
   }
   Json unknown = Json::array();
   for (const std::string& text : one.unknown) unknown.push_back(EscapeControl(text, 200));
-  return {{"path", EscapeControl(one.path, 500)},
-          {"line", one.line},
-          {"end_line", one.end_line},
-          {"rule", one.rule},
-          {"hazard", EscapeControl(one.hazard, 400)},
-          {"known", std::move(known)},
-          {"unknown", std::move(unknown)},
-          {"question", one.question},
-          {"code", EscapeControl(one.code, 300)},
-          {"try", TryText(one)}};
+  Json json = {{"path", EscapeControl(one.path, 500)},
+               {"line", one.line},
+               {"end_line", one.end_line},
+               {"rule", one.rule},
+               {"hazard", EscapeControl(one.hazard, 400)},
+               {"known", std::move(known)},
+               {"unknown", std::move(unknown)},
+               {"question", one.question},
+               {"code", EscapeControl(one.code, 300)},
+               {"try", TryText(one)}};
+  if (one.proof) json["proof"] = ProofJson(*one.proof);
+  return json;
 }
 
 std::string OneText(const Json& one) {
@@ -45,18 +48,20 @@ std::string OneText(const Json& one) {
     text += "\n";
   }
   for (const Json& open : one["unknown"]) text += "    open: " + open.get<std::string>() + "\n";
-  return text + "    " + one["question"].get<std::string>() + "\n";
+  text += "    " + one["question"].get<std::string>() + "\n";
+  if (one.contains("proof")) text += "    " + ProofText(one["proof"]) + "\n";
+  return text;
 }
 
 }  // namespace
 
-ToolOutput ShowCandidates(const Report& report, size_t first, size_t answer_bytes) {
+ToolOutput ShowCandidates(const Report& report, size_t first, size_t answer_bytes, size_t most) {
   Json notes = FirstNotes(report);
   const size_t reserve = std::min(answer_bytes / 2, DumpJson(notes).size() + 700);
   size_t room = answer_bytes - reserve;
   Json shown = Json::array();
   size_t next = first;
-  for (; next < report.candidates.size(); ++next) {
+  for (; next < report.candidates.size() && next - first < most; ++next) {
     Json one = ToJson(report.candidates[next]);
     const size_t bytes = std::max(DumpJson(one).size() + 1, OneText(one).size());
     if (bytes > room && next > first) break;
@@ -76,7 +81,7 @@ ToolOutput ShowCandidates(const Report& report, size_t first, size_t answer_byte
     text += std::to_string(report.candidates.size() - next) +
             " candidates more: the same call with cursor \"" + cursor + "\".\n";
   }
-  if (!report.candidates.empty()) {
+  if (!report.candidates.empty() && !report.candidates[first].proof) {
     text +=
         "None of these is a finding: read the code, answer the question, or try it: auto_diff with "
         "finding \"file:line\".\n";
@@ -91,6 +96,7 @@ std::string CandidatesText(const Json& structured) {
   std::string text = count(structured["total"], "place") + " to judge in " +
                      count(structured["files_scanned"], "file") + ".\n";
   for (const Json& one : structured["candidates"]) text += OneText(one);
+  text += ProofCounts(structured["candidates"]);
   for (const Json& note : structured["notes"]) text += "note: " + note.get<std::string>() + "\n";
   return text;
 }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "engines/check/report/proof_report.h"
 
 namespace mpnanny::check {
 namespace {
@@ -46,6 +47,7 @@ Json ToJson(const Finding& finding, bool explain, bool whole) {
                {"fix", finding.fix},
                {"edits", std::move(edits)},
                {"cases", finding.cases}};
+  if (finding.proof) json["proof"] = ProofJson(*finding.proof);
   if (whole) {
     json["source"] = {{"text", Visible(finding.excerpt)}, {"column", finding.excerpt_column}};
   }
@@ -63,6 +65,7 @@ std::string ToText(const Finding& finding, bool explain) {
   text += "    fix: " + finding.fix +
           (finding.edits.empty() ? "" : " (an edit is in the structured answer)") + "\n";
   if (!finding.cases.empty()) text += "    cases: " + Join(finding.cases, ", ") + "\n";
+  if (finding.proof) text += "    " + ProofText(ProofJson(*finding.proof)) + "\n";
   return text;
 }
 
@@ -83,7 +86,8 @@ std::string Counts(const Report& report) {
   return text + ".\n";
 }
 
-ToolOutput Show(const Report& report, size_t first, bool full, size_t answer_bytes, bool finished) {
+ToolOutput Show(const Report& report, size_t first, bool full, size_t answer_bytes, size_t most,
+                bool finished) {
   const bool whole = answer_bytes >= kAnswerBytes * 4;
   ToolOutput output;
   Json notes = Json::array();
@@ -106,7 +110,7 @@ ToolOutput Show(const Report& report, size_t first, bool full, size_t answer_byt
   size_t json_size = 0;
   std::set<std::string> explained;
   size_t next = first;
-  for (; next < report.findings.size(); ++next) {
+  for (; next < report.findings.size() && next - first < most; ++next) {
     const Finding& finding = report.findings[next];
     const bool explain = full || !explained.contains(finding.rule);
     Json json = ToJson(finding, explain, whole);
@@ -132,7 +136,7 @@ ToolOutput Show(const Report& report, size_t first, bool full, size_t answer_byt
       {"files_skipped", report.files_skipped},
       {"suppressed", report.suppressed},
       {"notes", std::move(notes)}};
-  text += tail;
+  text += ProofCounts(output.structured["findings"]) + tail;
   if (!finished) {
     // A cursor belongs to the whole list, and what was not found may still be.
     if (next < report.findings.size()) {
@@ -169,8 +173,9 @@ ToolOutput Show(const Report& report, size_t first, bool full, size_t answer_byt
 
 }  // namespace
 
-ToolOutput ShowReport(const Report& report, size_t first, bool full, size_t answer_bytes) {
-  return Show(report, first, full, answer_bytes, /*finished=*/true);
+ToolOutput ShowReport(const Report& report, size_t first, bool full, size_t answer_bytes,
+                      size_t most) {
+  return Show(report, first, full, answer_bytes, most, /*finished=*/true);
 }
 
 Json FirstNotes(const Report& report) {
@@ -184,7 +189,7 @@ Json FirstNotes(const Report& report) {
 ToolOutput ShowUnfinished(Report report, size_t answer_bytes) {
   SortFindings(report.findings);
   report.notes.insert(report.notes.begin(), "Not done yet: more files are being checked.");
-  return Show(report, 0, /*full=*/false, answer_bytes, /*finished=*/false);
+  return Show(report, 0, /*full=*/false, answer_bytes, SIZE_MAX, /*finished=*/false);
 }
 
 }  // namespace mpnanny::check

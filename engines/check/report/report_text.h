@@ -5,15 +5,18 @@
 #define MPNANNY_ENGINES_CHECK_REPORT_REPORT_TEXT_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "engines/call_context.h"
 #include "engines/check/engine.h"
 
 namespace mpnanny::check {
 
-// The findings from number `first` on, as many as fit; at least one. `full`: every finding tells
-// why and fix, else only the first of its rule does. `next_cursor` is set where findings are left.
-ToolOutput ShowReport(const Report& report, size_t first, bool full, size_t answer_bytes);
+// The findings from number `first` on, as many as fit; at least one, at most `most`. `full`: every
+// finding tells why and fix, else only the first of its rule does. `next_cursor` is set where
+// findings are left.
+ToolOutput ShowReport(const Report& report, size_t first, bool full, size_t answer_bytes,
+                      size_t most = SIZE_MAX);
 
 // The first of the report's notes, as they can be shown: for answers that need their room
 // otherwise.

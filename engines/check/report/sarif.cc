@@ -148,6 +148,7 @@ std::string ToSarif(const Json& structured, const RuleSet* rules) {
         {"locations", Json::array({Location(finding)})},
         {"partialFingerprints", {{"mpnanny/v1", fingerprints.Of(finding)}}},
         {"properties", {{"confidence", finding["confidence"]}, {"cases", finding["cases"]}}}};
+    if (finding.contains("proof")) result["properties"]["proof"] = finding["proof"];
     if (!finding["edits"].empty() && SplitCell(finding["path"]).second.empty())
       result["fixes"] = Fixes(finding);
     results.push_back(std::move(result));

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "engines/check/report/proof_report.h"
+
 namespace mpnanny::check {
 namespace {
 
@@ -93,6 +95,8 @@ class Writer {
       for (const Json& one : finding["cases"]) text += " " + one.get<std::string>();
       text += "\n";
     }
+    if (finding.contains("proof"))
+      text += gutter + " " + Paint("2", "=") + " " + ProofText(finding["proof"]) + "\n";
     return text + "\n";
   }
 
@@ -113,6 +117,7 @@ std::string ToTerminal(const Json& structured, bool colour) {
   for (const Json& note : structured["notes"])
     text += writer.Paint("2", "note:") + " " + note.get<std::string>() + "\n";
   const Json& counts = structured["counts"];
+  text += ProofCounts(structured["findings"]);
   text += Count(counts["error"], "error") + ", " + Count(counts["warning"], "warning") + ", " +
           Count(counts["info"], "note") + " in " + Count(structured["files_scanned"], "file");
   if (structured["files_skipped"] != 0) {

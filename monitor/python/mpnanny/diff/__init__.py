@@ -26,6 +26,7 @@ from ..programs.target import Target, find_target, load_callable
 from .answer import NOTHING_LOW, Answer, number
 from .inputs_by_trial import INPUTS_MADE, inputs_for
 from .modules import capture
+from .proof import MOST_SECONDS as PROOF_SECONDS
 from .proof import badness, is_worst, prove
 from .quick import captured_answer, quick_answer
 from .said_precision import SaidPrecision, said_precision
@@ -163,7 +164,8 @@ def _answered(request: dict[str, Any], say: Any, precision: str, policy: str) ->
         if request.get("finding"):
             options.rounded = chosen.low if policy == "pure" else None
             say(0.0, "importing the file, and trying its function")
-            return _prove(str(request["finding"]), root, options, chosen, seed)
+            seconds = min(float(request.get("seconds") or PROOF_SECONDS), PROOF_SECONDS)
+            return _prove(str(request["finding"]), root, options, chosen, seed, seconds)
         inputs = make_inputs(list(request.get("input") or []), seed)
         say(0.0, "importing the file")
         target = find_target(request)
@@ -183,15 +185,21 @@ def _answered(request: dict[str, Any], say: Any, precision: str, policy: str) ->
         return answer
 
 
-def _prove(words: str, root: str, options: Options, policy: Policy, seed: int) -> dict[str, Any]:
-    def run(program: Program) -> dict[str, Any] | None:
-        full = _measure_full(program)
-        if any(each.found.bad for each in full.outputs):
-            return None
-        return _measure_low(program, policy, full, None, None)
-
+def _prove(
+    words: str, root: str, options: Options, policy: Policy, seed: int, seconds: float
+) -> dict[str, Any]:
     low = None if policy.name == "pure" else policy.low
-    return prove(words, root, options, run, seed, low)
+    return prove(
+        words, root, options, lambda each: measured_under(each, policy), seed, low, seconds
+    )
+
+
+def measured_under(program: Program, policy: Policy) -> dict[str, Any] | None:
+    """None where what it gives in FP32 is not finite. Raises Problem."""
+    full = _measure_full(program)
+    if any(each.found.bad for each in full.outputs):
+        return None
+    return _measure_low(program, policy, full, None, None)
 
 
 def _two(captures: list[str]) -> tuple[str, str]:

@@ -73,6 +73,10 @@ def serve(tool: str, answer: Callable[[dict[str, Any], Say], dict[str, Any]]) ->
 
 
 def _diff(request: dict[str, Any], say: Say) -> dict[str, Any]:
+    if "suspects" in request:
+        from .proofs import prove_all
+
+        return prove_all(request, say)
     from . import diff_request
 
     return diff_request(request, say)

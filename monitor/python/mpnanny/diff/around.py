@@ -68,9 +68,9 @@ def locate(file: str, line: int, root: str) -> Located:
     count = text.count("\n") + 1
     if not 1 <= line <= count:
         raise Problem(f"{file} has {count} lines, not {line}.")
-    path = _path_to(tree, line)
+    path = chain_to(tree, line)
     functions = [at for at, each in enumerate(path) if isinstance(each, _FUNCTIONS)]
-    lines = _lines_of(path, line)
+    lines = lines_of(path, line)
     if not functions:
         why = ["the line is not in a function: it runs with the whole file, and not by itself"]
         return Located(file, "", lines, "module level", why)
@@ -91,7 +91,7 @@ def locate(file: str, line: int, root: str) -> Located:
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def _path_to(tree: ast.Module, line: int) -> list[ast.stmt]:
+def chain_to(tree: ast.Module, line: int) -> list[ast.stmt]:
     """The statements that hold `line`, the outermost first."""
     path: list[ast.stmt] = []
     body: list[ast.stmt] = tree.body
@@ -109,7 +109,7 @@ def _path_to(tree: ast.Module, line: int) -> list[ast.stmt]:
             body += handler.body
 
 
-def _lines_of(path: list[ast.stmt], line: int) -> list[int]:
+def lines_of(path: list[ast.stmt], line: int) -> list[int]:
     if not path or hasattr(path[-1], "body"):
         return [line]
     return list(range(path[-1].lineno, (path[-1].end_lineno or line) + 1))

@@ -204,7 +204,8 @@ class Trials:
                 line = trace.tb_lineno
             trace = trace.tb_next
         where = f" (line {line})" if line else ""
-        return f"{type(error).__name__}: {error}"[:300] + where
+        kind = "" if isinstance(error, _TooLong) else f"{type(error).__name__}: "
+        return f"{kind}{error}"[:300] + where
 
     def run(
         self, function: Callable[..., Any], words: dict[str, str], seed: int

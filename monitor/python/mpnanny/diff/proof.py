@@ -25,17 +25,25 @@ from .around import Call, Located, calls, locate
 
 MOST_SECONDS = 30.0
 MOST_TRIED = 60  # rows of the answer
+NO_FINITE = "inputs whose result in FP32 is finite"
 
 # Measures one program and answers; None where the inputs are not valid in FP32.
 Run = Callable[[Program], dict[str, Any] | None]
 
 
 def prove(
-    words: str, root: str, options: Options, run: Run, seed: int, low: torch.dtype | None = None
+    words: str,
+    root: str,
+    options: Options,
+    run: Run,
+    seed: int,
+    low: torch.dtype | None = None,
+    seconds: float = MOST_SECONDS,
 ) -> dict[str, Any]:
     """`words`: file.py:line. `low`: the 16-bit dtype that inputs may have beside FP32, None where
-    the policy itself makes them so. The answer that confirms the suspicion, or the worst one, with
-    `proof`. Raises Problem where there is no such line.
+    the policy itself makes them so. `seconds`: after which no more is tried. The answer that
+    confirms the suspicion, or the worst one, with `proof`. Raises Problem where there is no such
+    line.
     """
     file, _, line = words.rpartition(":")
     if not line.isdigit() or not file:
@@ -51,7 +59,7 @@ def prove(
     if located.missing:
         return {"verdict": "not_established", "proof": proof}
     with running_eagerly():
-        return _tried(located, proof, root, options, run, seed, low)
+        return _tried(located, proof, root, options, run, seed, low, seconds)
 
 
 def _tried(
@@ -62,16 +70,17 @@ def _tried(
     run: Run,
     seed: int,
     low: torch.dtype | None,
+    seconds: float,
 ) -> dict[str, Any]:
     def target_of(call: Call) -> Target:
         return Target(located.qualname, lambda: call.function, root)
 
     worst: dict[str, Any] | None = None
-    deadline = time.monotonic() + MOST_SECONDS
+    deadline = time.monotonic() + seconds
     met_low = False
-    failed = "inputs whose result in FP32 is finite"
+    failed = NO_FINITE
     useless: set[str] = set()  # dtypes of inputs with which nothing ran in 16 bits
-    for call in calls(located, seed, MOST_SECONDS / 2):
+    for call in calls(located, seed, seconds / 2):
         if time.monotonic() > deadline or len(proof["tried"]) >= MOST_TRIED:
             break
         for given in _as_given(call, low):

@@ -26,6 +26,12 @@ def file_root(file: str) -> str:
     return _root_of(file)[0]
 
 
+def started_as(file: str) -> str:
+    """The dotted name by which a part of a package is started (`python -m`); "" of a script."""
+    name = _root_of(file)[1]
+    return name if "." in name else ""
+
+
 def _root_of(file: str) -> tuple[str, str]:
     """The folder that has to be on sys.path for `file`, and its dotted name below that: a file in a
     package is imported as a part of the package, so that its relative imports work.
@@ -99,6 +105,10 @@ def _training_of(tree: ast.Module) -> list[ast.stmt]:
     defined = [each for each in tree.body if isinstance(each, (*_FUNCTIONS, ast.ClassDef))]
     calls = _Calls(defined)
     return [each for each in tree.body if not isinstance(each, plain) and calls.trains([each])]
+
+
+def trains_at_top_level(tree: ast.Module) -> bool:
+    return bool(_training_of(tree))
 
 
 class _Calls:

@@ -27,6 +27,7 @@ from . import eight_bit
 pass_through(__file__)
 
 POLICIES = ("cuda-autocast", "cpu-autocast", "pure")
+AS_IT_RUNS = "as-it-runs"  # no policy around it: what is in 16 bits is so by the program itself
 LOW = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.bfloat16}
 
 _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
@@ -248,8 +249,8 @@ def full_precision(device: str) -> Iterator[None]:
 
 
 class Policy:
-    """One of POLICIES with the low dtype of `precision` (fp16, bf16, fp8), on `device`. `fp8`: with
-    which scales FP8 is simulated, tensor, row or block.
+    """One of POLICIES, or AS_IT_RUNS, with the low dtype of `precision` (fp16, bf16, fp8), on
+    `device`. `fp8`: with which scales FP8 is simulated, tensor, row or block.
     """
 
     def __init__(self, name: str, precision: str, device: str, fp8: str = "tensor") -> None:
@@ -276,7 +277,7 @@ class Policy:
         """The target may run as often as it is wanted to."""
         with contextlib.ExitStack() as stack:
             self._casts = _Casts(self.low)
-            if self.device == "cpu" and self.name == "cuda-autocast":
+            if self.device == "cpu" and self.name in ("cuda-autocast", AS_IT_RUNS):
                 lists = _cuda_lists(self._casts, self._fp8, lambda: self.is_eight_bit())
                 stack.enter_context(lists)
             if self.device == "cpu":
@@ -286,7 +287,7 @@ class Policy:
     @contextlib.contextmanager
     def region(self) -> Iterator[None]:
         """Around one forward pass and its loss."""
-        if self.name == "pure":
+        if self.name in ("pure", AS_IT_RUNS):
             yield
             return
         try:

@@ -43,6 +43,9 @@ class Options:
     # Inputs are rounded to this before both runs, so that what is measured is what the target does
     # to them, not what it costs to hold them.
     rounded: torch.dtype | None = None
+    # The inputs are those of a call that was caught: objects among them may change as it runs, and
+    # modules among them may be in 16 bits.
+    caught: bool = False
 
 
 @dataclass(slots=True)
@@ -74,6 +77,7 @@ class Program:
         self.may_widen = any(
             (each.dtype if isinstance(each, torch.Tensor) else each) in _HALVES
             for each in tree_leaves([one.value for one in inputs])
+            for each in (_weights(each) if options.caught else [each])
         )
         self._first = target.make()
         # Of positional inputs, those that the target does not take: labels, for the loss.
@@ -143,6 +147,8 @@ class Program:
     ) -> Any:
         if isinstance(value, nn.Module):
             value = copy.deepcopy(value)
+            if widen and self.options.caught:
+                value.float()
             self._place_module(attempt, value, low)
             return value
         if isinstance(value, torch.dtype):
@@ -150,7 +156,7 @@ class Program:
                 return torch.float32
             return low if low is not None and value is torch.float32 else value
         if not isinstance(value, torch.Tensor):
-            return value
+            return copy.deepcopy(value) if self.options.caught else value
         placed = value.detach().clone().to(self.options.device)
         if widen and placed.dtype in _HALVES:
             placed = placed.float()
@@ -291,6 +297,11 @@ def case_device(attempt: Attempt) -> str:
 def _states(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     yield from module.named_parameters()
     yield from module.named_buffers()
+
+
+def _weights(value: Any) -> list[Any]:
+    """Of a module its parameters; anything else by itself."""
+    return list(value.parameters()) if isinstance(value, nn.Module) else [value]
 
 
 def _is_finite(tensor: torch.Tensor) -> bool:
