@@ -83,7 +83,7 @@ Json InputSchema() {
                              {"minimum", 1},
                              {"maximum", 1800},
                              {"default", 60},
-                             {"description", "With `prove`: seconds for all together."}};
+                             {"description", "With `prove`: seconds in all."}};
   properties["python"] = {
       {"type", "string"},
       {"description", "With `prove`: the interpreter; the project's .venv by default."}};

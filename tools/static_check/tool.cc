@@ -279,7 +279,7 @@ Tool MakeTool() {
       "(files, folders, notebooks), code, or files. Runs the code only with prove. For a run "
       "that went wrong: diagnose_run.";
   definition.brief_arguments = {
-      {"paths", "Python, notebooks, configuration (.json, .yaml, .sh), folders"},
+      {"paths", "Python, notebooks, settings (JSON, YAML, sh), folders"},
       {"rules", "Only these"},
       {"also", "Off by default, these too"},
       {"ignore", "Not these"},

@@ -93,6 +93,8 @@ bool SpeaksOf(const Facts& facts, const std::vector<Claim>& claims, const Mechan
     });
   }
   if (ExplainsOnset(facts, mechanism)) {
+    // Updates that change nothing make nothing infinite; both may be seen in one run.
+    if (fitting.cause->category == "stale-update") return false;
     if (LacksItsSigns(fitting)) return false;
     return ShowsMoreThanItsKind(lead, fitting) || !LacksItsOwn(fitting);
   }

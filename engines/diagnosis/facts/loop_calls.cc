@@ -33,13 +33,13 @@ std::string Text(const Json& detail, const char* key) {
 
 // Lines of the program, as they were recorded.
 std::vector<std::string> Lines(const Json& detail) {
-  constexpr size_t kMostLines = 8, kLineBytes = 400;
+  constexpr size_t kMostLines = 8, kMostBytes = 400;
   std::vector<std::string> lines;
   const auto it = detail.find("called_from");
   if (it == detail.end() || !it->is_array()) return lines;
   for (const Json& line : *it) {
     if (line.is_string() && lines.size() < kMostLines)
-      lines.push_back(line.get<std::string>().substr(0, kLineBytes));
+      lines.push_back(line.get<std::string>().substr(0, kMostBytes));
   }
   return lines;
 }
