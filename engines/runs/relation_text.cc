@@ -256,13 +256,17 @@ Sentence DroppedGradient(const ShadowFinding& finding, const std::string& place)
     if (value && *value >= 1 && *value < 1e9) return static_cast<int64_t>(*value);
     return Form("several", "若干");
   };
-  return {Form("Gradients are set to zero before the optimizer has used them: of the {0} backward "
-               "passes{1} between two of its steps, {2} have no part in what it gets; only the "
-               "last one counts{3}.",
-               "梯度在优化器使用之前就被清零：在它的两次更新之间的 {0} 次反向"
-               "传播{1}中，有 {2} 次对它得到的梯度没有贡献；"
-               "只有最后一次有效{3}。"),
-          {number(relation.passes), AtPlace(place), number(relation.count), Steps(relation)}};
+  // Without the line that sets them to zero it is at the backward passes.
+  const bool known = !relation.at.empty();
+  return {
+      Form("Gradients are set to zero{4} before the optimizer has used them: of the {0} backward "
+           "passes{1} between two of its steps, {2} have no part in what it gets; only the "
+           "last one counts{3}.",
+           "梯度在优化器使用之前就被清零{4}：在它的两次更新之间的 {0} 次反向"
+           "传播{1}中，有 {2} 次对它得到的梯度没有贡献；"
+           "只有最后一次有效{3}。"),
+      {number(relation.passes), AtPlace(known ? EscapeControl(relation.at, 300) : place),
+       number(relation.count), Steps(relation), known ? AtPlace(place) : Sentence()}};
 }
 
 Sentence EmptyStep(const ShadowFinding& finding, const std::string& place) {

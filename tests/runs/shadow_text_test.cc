@@ -439,6 +439,13 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
       "Gradients are set to zero before the optimizer has used them: of the 8 backward passes at "
       "train.py:9 between two of its steps, 7 have no part in what it gets; only the last one "
       "counts, in all 3 steps that were looked at.");
+  f.relation.at = "loop.py:30";
+  EXPECT_EQ(
+      Told(f, ""),
+      "Gradients are set to zero at train.py:9 before the optimizer has used them: of the 8 "
+      "backward passes at loop.py:30 between two of its steps, 7 have no part in what it gets; "
+      "only the last one counts, in all 3 steps that were looked at.");
+  f.relation.at.clear();
   f.kind = FindingKind::kEmptyStep;
   f.relation.until = 44;
   EXPECT_EQ(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import Database
-from finds import Finds, inputs
+from finds import Finds, inputs, text_of
 from mpnanny import MixedPrecisionNanny
 from torch import nn
 
@@ -62,6 +62,11 @@ def before_each_in_place(optimizer: torch.optim.Optimizer, _number: int) -> None
     optimizer.zero_grad(set_to_none=False)
 
 
+def by_hand(optimizer: torch.optim.Optimizer, _number: int) -> None:
+    for parameter in optimizer.param_groups[0]["params"]:
+        parameter.grad = None
+
+
 def before_the_first(optimizer: torch.optim.Optimizer, number: int) -> None:
     if number == 0:
         optimizer.zero_grad()
@@ -73,9 +78,18 @@ def test_all_but_the_last_pass_are_dropped(run, zero, scale):
     training = Accumulating(zero, scale)
     (found,) = run(training.model, training)
     assert found["severity"] == "WARNING" and found["precision"] == "excluded"
-    assert found["line"] == "self.scaler.scale(loss(self.model)).backward()"
+    assert found["line"].startswith("optimizer.zero_grad(")
+    assert text_of(found["detail"]["at"]) == "self.scaler.scale(loss(self.model)).backward()"
+    assert text_of(found["detail"]["called_from"][0]) == "self.zero(self.optimizer, number)"
     assert (found["detail"]["passes"], found["detail"]["count"]) == (4, 3)
     assert found["detail"]["since"] == 1 and found["step"] <= 4
+
+
+def test_what_sets_them_to_zero_by_hand_has_no_line(run):
+    training = Accumulating(by_hand)
+    (found,) = run(training.model, training)
+    assert found["line"] == "self.scaler.scale(loss(self.model)).backward()"
+    assert "at" not in found["detail"]
 
 
 @pytest.mark.parametrize("scale", [False, True])

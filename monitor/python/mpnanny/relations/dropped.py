@@ -22,6 +22,7 @@ from ..fp64.findings import DROPPED_GRADIENT, Finding
 from ..fp64.places import Site, find_call
 from ..model.optimizers import ids_of
 from ..model.samples import gradient_numbers
+from ..operators.places import Place
 from ..steps.context import RunContext
 from ..steps.reading import graph_task_id
 from .watcher import Found, LoopWatcher, fault, heard
@@ -37,6 +38,7 @@ class _Pass:
     place: str  # file:line of backward()
     added: torch.Tensor  # to the gradients
     dropped: bool = False
+    zeroed: Place | None = None  # the zero_grad() after it
 
 
 @dataclass(slots=True)
@@ -80,6 +82,12 @@ class DroppedGradients(LoopWatcher):
         passes = self._looked.passes
         if passes and self._before is not None:
             passes[-1].dropped = bool(passes[-1].added.any()) and not self._before.any()
+
+    @heard
+    def heard_zeroed(self, owner: Any) -> None:
+        passes = self._looked.passes
+        if passes and passes[-1].zeroed is None:
+            passes[-1].zeroed = find_call(None, {})
 
     @heard
     def heard_backward_ended(self) -> None:
@@ -158,13 +166,20 @@ class DroppedGradients(LoopWatcher):
 
 def _finding(passes: list[_Pass], looked: _Looked) -> Finding:
     file, _, line = passes[-1].place.rpartition(":")
+    site = Site("backward", "", "backward", file, int(line or 0), None)
+    zeroed = next((each.zeroed for each in passes if each.dropped), None)
+    known: dict[str, Any] = {}
+    if zeroed is not None and zeroed.file:
+        site = Site("zero_grad", "", "backward", zeroed.file, zeroed.line, None, zeroed.callers)
+        known = {"at": passes[-1].place, "called_from": site.called_from}
     return fault(
         DROPPED_GRADIENT,
-        Site("backward", "", "backward", file, int(line or 0), None),
+        site,
         "WARNING",
         looked.dropped[-1] / len(passes),
         steps=looked.steps,
         since=looked.since,
         passes=len(passes),
         count=looked.dropped[-1],
+        **known,
     )
