@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import mpnanny
 import pytest
 import torch
 from conftest import Database
-from finds import Finds, inputs
+from finds import Finds, inputs, text_of
 from mpnanny import MixedPrecisionNanny
 from mpnanny.relations.living import walk
 from torch import nn
@@ -26,13 +27,17 @@ def run(
     monkeypatch.setattr("mpnanny.relations.averages.PAUSE", 0.0)
     monkeypatch.setattr("mpnanny.relations.averages.SHARE", 0.0)
 
-    def train(make: Callable[[nn.Module], Callable[[int], None]], steps: int = STEPS) -> Any:
+    def train(
+        make: Callable[[nn.Module], Callable[[int], None]],
+        steps: int = STEPS,
+        shadow: str = "off",
+    ) -> Any:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 8))
         optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
         target = nn.Linear(8, 8)
         after = make(model)
-        with MixedPrecisionNanny(model, db=db, shadow="off", quiet=True):
+        with MixedPrecisionNanny(model, db=db, shadow=shadow, quiet=True):
             for step in range(steps):
                 optimizer.zero_grad()
                 batch = inputs(64)
@@ -84,6 +89,25 @@ def test_what_a_slow_look_through_the_process_found_is_looked_at_again(run, monk
     (found,) = run(average(torch.bfloat16, 0.999))
     assert found["line"].endswith("# averages")
     assert len(walks) == 1
+
+
+def test_the_line_that_gave_an_average_its_format_is_named(run):
+    def copies(model: nn.Module) -> list[torch.Tensor]:
+        return [each.detach().to(torch.bfloat16, copy=True) for each in model.parameters()]
+
+    def make(model: nn.Module) -> Callable[[int], None]:
+        mpnanny.follow_from_here()
+        kept = copies(model)  # made
+
+        def update(_step: int) -> None:
+            for each, weight in zip(kept, model.parameters(), strict=True):
+                each.sub_(0.001 * (each - weight.detach()))
+
+        return update
+
+    (found,) = run(make, shadow="steps=900-901")
+    assert text_of(found["detail"]["home"]).startswith("return [each.detach().to(torch.bfloat16")
+    assert text_of(found["detail"]["called_from"][-1]).endswith("# made")
 
 
 def test_averages_in_fp32_that_follow_do_not_hide_one_in_16_bits(run):

@@ -168,7 +168,7 @@ class Session:
             MatchedStates(model, shadow.found),
             RecastBuffers(model, shadow.found),
             KeptGradients(model, shadow.found),
-            StandingAverages(model, shadow.found, self.mode_stack),
+            StandingAverages(model, shadow.found, self.mode_stack, shadow.home_of),
             SkippedSteps(shadow.found),
             StaleGradients(run, shadow.found),
             DroppedGradients(run, shadow.found),

@@ -17,7 +17,7 @@ import math
 import time
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import get_ident
 from typing import Any
@@ -138,14 +138,23 @@ class _Rows:
 
 
 class StandingAverages(StepListener):
-    """`found(step, findings)` takes what there is to say."""
+    """`found(step, findings)` takes what there is to say. `home_of(tensor)`: where one of 16 bits
+    was allocated, if that is known.
+    """
 
     name = "averages that stand still"
 
-    def __init__(self, model: WatchedModel, found: Found, stack: ModeStack) -> None:
+    def __init__(
+        self,
+        model: WatchedModel,
+        found: Found,
+        stack: ModeStack,
+        home_of: Callable[[torch.Tensor], Site | None],
+    ) -> None:
         self._model = model
         self._found = found
         self._stack = stack
+        self._home_of = home_of
         self._steps = 0
         self._next = FIRST_LOOK
         self._due = self._walk_due = time.perf_counter() + PAUSE  # before that there is no look
@@ -286,6 +295,12 @@ class StandingAverages(StepListener):
             detail["parameters"] = [name]
         if writes:
             detail["count"] = writes
+        tensor = seen.tensor()
+        home = None if tensor is None else self._home_of(tensor)
+        if home is not None and home.source:
+            detail["home"] = home.source
+            if home.called_from:
+                detail["called_from"] = home.called_from
         self._pending = seen, detail
 
     def _say(self, place: str, number: int) -> None:

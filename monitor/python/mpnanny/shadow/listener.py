@@ -314,6 +314,10 @@ class ShadowSteps(StepListener):
         """What rounds weights between the optimizer's steps, if a shadow step has seen it."""
         return None if self._session is None else self._session.rounds_weights
 
+    def home_of(self, tensor: torch.Tensor) -> Site | None:
+        """Where a tensor of 16 bits or fewer was allocated, if that was followed."""
+        return None if self._session is None else self._session.home_of(tensor)
+
     def found(self, step: int, findings: list[Finding]) -> None:
         for each in findings[:MOST_FINDINGS]:
             self._rows.write(step, each)

@@ -119,6 +119,10 @@ class ShadowSession:
         """As Changes.rounds_weights."""
         return self._changes.rounds_weights
 
+    def home_of(self, tensor: torch.Tensor) -> Site | None:
+        """Where a tensor of 16 bits or fewer was allocated, if that was followed."""
+        return self._changes.births.of(tensor)
+
     # --- what happens in the training ---
 
     def start(self) -> None:
