@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "engines/runs/operator_words.h"
 #include "tests/runs/same_figures.h"
@@ -432,6 +433,7 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
       "are used at train.py:9 as they were at first, while the network's have moved by 40 % of "
       "their norm, in all 3 steps that were looked at.");
   f.kind = FindingKind::kDroppedGradient;
+  const std::string at = std::exchange(f.relation.at, "");
   f.relation.passes = 8;
   f.relation.count = 7;
   EXPECT_EQ(
@@ -445,7 +447,7 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
       "Gradients are set to zero at train.py:9 before the optimizer has used them: of the 8 "
       "backward passes at loop.py:30 between two of its steps, 7 have no part in what it gets; "
       "only the last one counts, in all 3 steps that were looked at.");
-  f.relation.at.clear();
+  f.relation.at = at;
   f.kind = FindingKind::kEmptyStep;
   f.relation.until = 44;
   EXPECT_EQ(
