@@ -12,15 +12,7 @@ from typing import Any
 
 import torch
 
-from ..operators.places import (
-    MOST_CALLERS,
-    Lines,
-    Place,
-    find_place,
-    is_library,
-    is_users,
-    pass_through,
-)
+from ..operators.places import Lines, Place, find_place, is_library, is_users, pass_through
 
 _call_impl = torch.nn.Module._call_impl.__code__
 _graph_task_id: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
@@ -30,6 +22,8 @@ _sequence_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence
 MOST_PLACES = 200_000
 
 pass_through(__file__)
+
+CALLERS_OF_A_CALL = 4  # a framework's hooks stand between a call and the loop that decides on it
 
 
 @dataclass(slots=True)
@@ -76,7 +70,7 @@ def find_call(module: torch.nn.Module | None, modules: dict[int, str]) -> Place:
         elif is_users(code.co_filename):
             if not file:
                 file, line = code.co_filename, frame.f_lineno
-            elif len(callers) < MOST_CALLERS:
+            elif len(callers) < CALLERS_OF_A_CALL:
                 callers += ((code.co_filename, frame.f_lineno),)
         frame = frame.f_back  # type: ignore[assignment]
     return Place("", file, line, modules.get(id(module), outer), callers)
