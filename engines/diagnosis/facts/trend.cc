@@ -12,7 +12,7 @@ namespace {
 
 using runs::Number;
 
-constexpr size_t kGrowthPoints = 8;  // the last, which the growth is told from
+constexpr size_t kGrowthPoints = 8;  // the last ones, from which the growth is computed
 constexpr double kNotable = 1.3;     // growth over all points that is worth a word
 
 std::string Judged(const std::string& dtype, const Word<Precision>& precision) {
@@ -53,7 +53,7 @@ runs::Sentence PaceText(double factor) {
           {Number(steps, 2)}};
 }
 
-// The series that the trend is told of: the onset's own, the largest of a layer that ran several
+// The series whose trend is reported: the onset's own, the largest of a layer that ran several
 // times; without a layer, of the last sample's activations the one that came nearest to its limit.
 const Series* Told(const Facts& facts) {
   const Onset& onset = *facts.onset;

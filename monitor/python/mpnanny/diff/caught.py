@@ -90,8 +90,8 @@ Compare = Callable[[int, Caught], dict[str, Any]]
 def catch(
     entry: str, root: str, wanted: list[Wanted], compare: Compare, tell: Tell, seconds: float
 ) -> None:
-    """Runs `entry` as it is started, for at most `seconds`. What `compare` makes of a call is told
-    as {"at", "proof"}, and at last how the program went as {"entry"}.
+    """Runs `entry` as it is started, for at most `seconds`. What `compare` makes of a call is
+    reported as {"at", "proof"}, and at last how the program went as {"entry"}.
     """
     with _as_started(entry, root) as regions:
         deadline = time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""Where tensors in 16 bits or fewer were allocated: the line that chose the dtype of a table, a
+"""Where tensors in 16 bits or fewer were created: the line that chose the dtype of a table, a
 counter or a weight whose updates are lost later.
 
 Known of what is allocated in a shadow step, and before the first step where the program runs under

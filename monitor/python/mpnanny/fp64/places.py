@@ -45,13 +45,16 @@ class Site:
     @property
     def called_from(self) -> list[str]:
         """Lines of the program itself, nearest first."""
-        return [
-            f"{os.path.abspath(file)}:{line}" for file, line in self.callers if not is_library(file)
-        ]
+        return lines_of_program(self.callers)
 
     @property
     def key(self) -> tuple[str, str, int, str, str | None]:
         return self.operator, self.file, self.line, self.phase, self.module
+
+
+def lines_of_program(lines: Lines) -> list[str]:
+    """Each as file:line, without those of libraries."""
+    return [f"{os.path.abspath(file)}:{line}" for file, line in lines if not is_library(file)]
 
 
 def find_call(module: torch.nn.Module | None, modules: dict[int, str]) -> Place:

@@ -202,15 +202,8 @@ class FailingStep:
         shadow.places.outer = find_call(model, self._modules)
 
         def again() -> None:
-            if self._generator is not None:
-                torch.set_rng_state(self._generator)
-            own = copied(inputs)
-            shadow.mode.uncertainty.draws(floats(own))
-            with (
-                torch.no_grad(),
-                torch.autocast(device, dtype=autocast[1], enabled=autocast[0], cache_enabled=False),
-            ):
-                shadow.reach_outputs(run_again(model, own))
+            made = self._forward_again(device, model, inputs, autocast, shadow.mode.uncertainty)
+            shadow.reach_outputs(made)
 
         return self._rerun(model, shadow, again)
 
@@ -253,21 +246,31 @@ class FailingStep:
             self._trouble(error)
             return False
 
-    def _output_again(self, output: torch.Tensor, batch: Uncertainty) -> torch.Tensor | None:
-        """What the model gives once more, under a shadow; None if that is something else."""
-        model, inputs, autocast = self._model(), self._inputs, self._autocast
-        if model is None or inputs is None or autocast is None:
-            return None
+    def _forward_again(
+        self,
+        device: str,
+        model: nn.Module,
+        inputs: tuple[Any, Any],
+        autocast: tuple[bool, torch.dtype],
+        batch: Uncertainty,
+    ) -> Any:
+        """The model's forward pass with the numbers and the autocast that it had in the step."""
         if self._generator is not None:
             torch.set_rng_state(self._generator)
-        device = output.device.type
         with (
             torch.no_grad(),
             torch.autocast(device, dtype=autocast[1], enabled=autocast[0], cache_enabled=False),
         ):
             own = copied(inputs)
             batch.draws(floats(own))
-            made = run_again(model, own)
+            return run_again(model, own)
+
+    def _output_again(self, output: torch.Tensor, batch: Uncertainty) -> torch.Tensor | None:
+        """What the model gives once more, under a shadow; None if that is something else."""
+        model, inputs, autocast = self._model(), self._inputs, self._autocast
+        if model is None or inputs is None or autocast is None:
+            return None
+        made = self._forward_again(output.device.type, model, inputs, autocast, batch)
         is_same = is_float(made) and made.dtype is output.dtype and torch.equal(made, output)
         return made if is_same else None
 

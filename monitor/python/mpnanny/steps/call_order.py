@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -18,12 +17,11 @@ from torch import nn
 
 from .._core import nonfinite
 from ..base.record import Record
-from ..fp64.places import find_call
+from ..fp64.places import find_call, lines_of_program
 from ..model import checkpoints
 from ..model.optimizers import ids_of, parameters_of
 from ..model.selection import Watched
 from ..model.watched import WatchedModel
-from ..operators.places import is_library
 from .listeners import StepListener
 from .state import RunState
 from .step import OpenStep, to_float
@@ -69,15 +67,12 @@ class CallOrder(StepListener):
 
     def _say_call(self, key: tuple[Any, ...], **detail: Any) -> None:
         """With the lines of the program that make the call, nearest first."""
-        if key not in self._said:
-            place = find_call(None, {})
-            lines = [(place.file, place.line), *place.callers] if place.file else []
-            detail["called_from"] = [
-                self._record.source(f"{os.path.abspath(file)}:{line}")
-                for file, line in lines
-                if not is_library(file)
-            ]
-            self._say(key, **detail)
+        if key in self._said or len(self._said) >= MAX_EVENTS:
+            return  # before the stack is looked through
+        place = find_call(None, {})
+        lines = ((place.file, place.line), *place.callers) if place.file else ()
+        detail["called_from"] = [self._record.source(each) for each in lines_of_program(lines)]
+        self._say(key, **detail)
 
     def optimizer_begins(
         self, step: OpenStep, optimizer: Any, held: Watched, closure: bool
