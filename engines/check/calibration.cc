@@ -36,28 +36,30 @@ Result<Calibration> Calibration::Parse(std::string_view json, const std::vector<
     const auto page = std::find_if(pages.begin(), pages.end(),
                                    [&](const RulePage& one) { return one.id == rule; });
     if (page == pages.end()) return wrong("there is no rule \"" + rule + "\".");
-    const auto told = ParseSeverity(TextOf(row, "told"));
+    std::optional<Severity> told;
+    if (const std::string text = TextOf(row, "told"); text != "candidate") {
+      MPN_TRY_ASSIGN(told, ParseSeverity(text));
+      if (*told == Severity::kInfo) return wrong(name + ": \"told\" cannot be info.");
+    }
     const std::string basis = TextOf(row, "basis");
-    if (!told) return wrong(name + ": " + told.error().Text());
     if (TextOf(row, "why").empty()) return wrong(name + " has no \"why\".");
     if (basis != "record" && basis != "proof" && basis != "none")
       return wrong(name + ": \"basis\" is record, proof or none.");
-    if (basis == "none" && *told != Severity::kInfo)
-      return wrong(name + " is told as more than info, and nothing speaks for it.");
-    if (form.empty() ? *told != page->severity : *told > page->severity)
+    if (basis == "none" && told) return wrong(name + " is told, and nothing speaks for it.");
+    if (form.empty() ? told != page->severity : told > page->severity)
       return wrong(name + " and the severity of the rule's page differ.");
-    if (!out.told_.insert({{rule, form}, *told}).second) return wrong(name + " has two rows.");
+    if (!out.told_.insert({{rule, form}, told}).second) return wrong(name + " has two rows.");
   }
   for (const RulePage& page : pages) {
-    if (page.severity != Severity::kInfo && !out.told_.contains({page.id, ""}))
-      return wrong("no row speaks for " + page.id + ", which is told as more than info.");
+    if (page.severity && !out.told_.contains({page.id, ""}))
+      return wrong("no row speaks for " + page.id + ", which is an error or a warning.");
   }
   return out;
 }
 
-Severity Calibration::Most(std::string_view rule, std::string_view form) const {
+std::optional<Severity> Calibration::Most(std::string_view rule, std::string_view form) const {
   const auto it = told_.find(std::pair(std::string(rule), std::string(form)));
-  return it == told_.end() ? Severity::kInfo : it->second;
+  return it == told_.end() ? std::nullopt : it->second;
 }
 
 }  // namespace mpnanny::check

@@ -8,6 +8,7 @@
 #define MPNANNY_ENGINES_CHECK_CALIBRATION_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,11 +27,12 @@ class Calibration {
   // and a page whose severity no row speaks for.
   static Result<Calibration> Parse(std::string_view json, const std::vector<RulePage>& pages);
 
-  // The most that findings of that form are told as: info for a form without a row.
-  Severity Most(std::string_view rule, std::string_view form) const;
+  // The most that findings of that form are told as; none: they are places to judge, as those of
+  // a form without a row.
+  std::optional<Severity> Most(std::string_view rule, std::string_view form) const;
 
  private:
-  std::map<std::pair<std::string, std::string>, Severity, std::less<>> told_;
+  std::map<std::pair<std::string, std::string>, std::optional<Severity>, std::less<>> told_;
 };
 
 }  // namespace mpnanny::check

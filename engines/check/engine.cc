@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "base/trace.h"
 #include "engines/check/candidates/find_candidates.h"
 #include "engines/check/candidates/ranking.h"
+#include "engines/check/candidates/setting_hazards.h"
 #include "engines/check/facts/facts.h"
 #include "engines/check/inputs/settings_python.h"
 #include "engines/check/map/places.h"
@@ -20,7 +22,6 @@
 #include "engines/check/rule_choice.h"
 #include "engines/check/rule_set.h"
 #include "engines/check/syntax/parallel.h"
-#include "engines/check/syntax/query_set.h"
 #include "engines/check/syntax/text_search.h"
 #include "engines/check/unit.h"
 
@@ -62,7 +63,6 @@ class Run {
                               " parts, and what one of them defines is not known to the others.");
     }
     SortFindings(report_.findings);
-    JoinRepeated();
     report_.candidates = RankCandidates(std::move(report_.candidates), report_.findings);
     if (report_.findings.size() > kMaxFindings) {
       report_.findings.resize(kMaxFindings);
@@ -112,28 +112,6 @@ class Run {
     InParallel(units.size(), options_.threads, [&](size_t i) { units[i] = {}; });
   }
 
-  // Of a rule that is reported once a project the first finding stays and says how many there are.
-  void JoinRepeated() {
-    for (const RulePage& page : rules_.pages()) {
-      const bool asked = NamesRule(options_.rules, page.id) || NamesRule(options_.also, page.id);
-      if (!page.once || asked) continue;
-      const auto of_rule = [&](const Finding& one) { return one.rule == page.id; };
-      const auto first = std::find_if(report_.findings.begin(), report_.findings.end(), of_rule);
-      if (first == report_.findings.end()) continue;
-      int more = 0;
-      for (auto it = first + 1; it != report_.findings.end(); ++it) {
-        if (!of_rule(*it)) continue;
-        --report_.counts[static_cast<size_t>(it->severity)];
-        ++more;
-      }
-      if (more == 0) continue;
-      first->message += " And " + std::to_string(more) + " more in this check: `rules` " +
-                        page.id + " lists them.";
-      report_.findings.erase(std::remove_if(first + 1, report_.findings.end(), of_rule),
-                             report_.findings.end());
-    }
-  }
-
   void MapUnit(const Unit& unit) {
     std::vector<Settings> passed;
     if (unit.facts && MayHoldSettings(unit.Text())) passed = ReadPythonSettings(*unit.facts);
@@ -150,10 +128,7 @@ class Run {
     const WordIndex words(unit.Text());  // the rules ask for hundreds
     std::vector<RawFinding> raw;
     std::vector<Settings> passed;  // by Python code to a framework
-    if (unit.facts) {
-      rules_.queries().Report(*unit.facts, unit.matches, &raw);
-      if (MayHoldSettings(unit.Text())) passed = ReadPythonSettings(*unit.facts);
-    }
+    if (unit.facts && MayHoldSettings(unit.Text())) passed = ReadPythonSettings(*unit.facts);
     const std::vector<Settings>& all = unit.facts ? passed : unit.settings;
     Sink sink(&raw);
     for (size_t rule = 0; rule < rules_.pages().size(); ++rule) {
@@ -163,11 +138,14 @@ class Run {
       if (rules_.settings_check(rule) == nullptr) continue;
       for (const Settings& settings : all) rules_.settings_check(rule)(settings, sink);
     }
-    std::vector<Candidate> candidates;
-    if (options_.candidates)
-      candidates = FindCandidates(unit, CandidateChoice(options_, *unit.source));
-    Finished finished = Finish(unit, std::move(raw), rules_, choice, options_);
-    *notes = std::move(finished.notes);
+    std::optional<TextIndex> lines;
+    Suppressions suppressions = unit.facts ? Suppressions(unit.facts->syntax, unit.facts->lines)
+                                           : Suppressions(lines.emplace(unit.text));
+    const auto wanted = CandidateChoice(options_, *unit.source);
+    std::vector<Candidate> candidates = FindCandidates(unit, wanted, suppressions);
+    AddSettingCandidates(unit, all, wanted, suppressions, &candidates);
+    Finished finished = Finish(unit, std::move(raw), rules_, choice, options_, suppressions);
+    if (options_.report_unused_ignores) NoteUnused(unit, suppressions, rules_, choice, notes);
     const std::lock_guard lock(mutex_);
     report_.suppressed += finished.suppressed;
     report_.not_kept += finished.not_kept;

@@ -37,7 +37,7 @@ Result<Severity> ParseSeverity(std::string_view name);
 
 // What a project asks of its files (pyproject.h). Its rule ids exist.
 struct ProjectPolicy {
-  std::vector<std::string> select;  // only these; empty: all but those that are off by default
+  std::vector<std::string> select;  // only these; empty: all
   std::vector<std::string> also;
   std::vector<std::string> ignore;
   std::map<std::string, Severity> severity;  // other than the rules' own
@@ -78,13 +78,12 @@ struct Finding {
 
 struct Options {
   Severity min_severity = Severity::kInfo;
-  std::vector<std::string> rules;      // only these; empty: all but those that are off by default
+  std::vector<std::string> rules;      // only these; empty: all
   std::vector<std::string> also;       // these too. Unknown ids in any of the lists are an error.
   std::vector<std::string> ignore;     // not these
   bool report_unused_ignores = false;  // a note for each comment that silences nothing
   unsigned threads = 0;                // how many work at once; 0: one for each core, at most 8
   bool map = false;  // tell how precision runs through the project instead of what is wrong in it
-  bool candidates = false;         // also places that a reader has to judge
   bool skip_without_torch = true;  // do not parse what mentions neither torch nor a framework on it
   // Which findings count; null: all. For what is checked only to know the rest. Called from several
   // threads.
@@ -96,7 +95,7 @@ struct Options {
 
 struct Report {
   std::vector<MapPlace> map;          // with Options::map, in no order; there are no findings then
-  std::vector<Candidate> candidates;  // with Options::candidates, the one to look at first first
+  std::vector<Candidate> candidates;  // places to judge, the one to look at first first
   std::vector<Finding> findings;      // by severity (error first), then path, line, column, rule
   int files_scanned = 0;              // parsed and checked
   int files_skipped = 0;  // never mention torch, or could not be checked (then a note says why)

@@ -35,9 +35,10 @@ Result<RuleChoice> ChooseRules(const Options& options, const ProjectPolicy* poli
   const bool by_default = options.rules.empty() && (policy == nullptr || policy->select.empty());
   RuleChoice choice;
   for (const RulePage& page : rules.pages()) {
-    choice.wanted.push_back(by_default && page.on_by_default);
+    choice.wanted.push_back(by_default);
     const bool changed = policy != nullptr && policy->severity.contains(page.id);
-    choice.severity.push_back(changed ? policy->severity.at(page.id) : page.severity);
+    choice.severity.push_back(changed ? policy->severity.at(page.id)
+                                      : page.severity.value_or(Severity::kInfo));
   }
   std::vector<std::pair<const std::vector<std::string>*, bool>> lists;
   if (by_project)

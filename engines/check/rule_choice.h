@@ -23,7 +23,7 @@ struct RuleChoice {
 
 // What the caller asks for goes over what the project asks for (`policy` may be null): with
 // options.rules the project's own choice of rules does not count. Unknown ids in `options` are an
-// error; "all" stands for every rule, also those that are off by default.
+// error; "all" stands for every rule.
 Result<RuleChoice> ChooseRules(const Options& options, const ProjectPolicy* policy,
                                const RuleSet& rules);
 
@@ -31,8 +31,7 @@ Result<RuleChoice> ChooseRules(const Options& options, const ProjectPolicy* poli
 bool NamesRule(const std::vector<std::string>& list, std::string_view rule);
 
 // Which rules' candidates count in `source`: all but those that the call, the project or the file
-// ignores, and of those that the call names only these. What is off by default is no less a
-// candidate. Borrows both.
+// ignores, and of those that the call names only these. Borrows both.
 std::function<bool(std::string_view rule)> CandidateChoice(const Options& options,
                                                            const Source& source);
 

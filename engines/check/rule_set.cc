@@ -7,16 +7,18 @@
 #include "base/front_matter.h"
 #include "base/text.h"
 #include "engines/check/candidates/hazards.h"
-#include "engines/check/syntax/query_set.h"
+#include "engines/check/candidates/setting_hazards.h"
 
 namespace mpnanny::check {
 namespace {
 
 constexpr std::string_view kFolder = "engines/check/rules/";
 
-constexpr std::array<std::string_view, 12> kKeys = {"id",     "summary", "severity", "confidence",
+constexpr std::array<std::string_view, 10> kKeys = {"id",     "summary", "severity", "confidence",
                                                     "status", "since",   "tier",     "cases",
-                                                    "why",    "fix",     "default",  "once"};
+                                                    "why",    "fix"};
+// The severity of a page that explains places to judge.
+constexpr std::string_view kCandidate = "candidate";
 
 std::string_view Stem(std::string_view path) {
   path.remove_prefix(path.rfind('/') + 1);
@@ -56,9 +58,12 @@ Result<RulePage> ParseRulePage(std::string_view text, std::string_view name) {
   const auto severity = matter.fields.find("severity");
   if (severity == matter.fields.end() || !severity->is_string())
     return InvalidInput(where + "\"severity\" is missing.");
-  const auto parsed = ParseSeverity(severity->get<std::string>());
-  if (!parsed) return InvalidInput(where + parsed.error().Text());
-  page.severity = *parsed;
+  if (*severity != kCandidate) {
+    const auto parsed = ParseSeverity(severity->get<std::string>());
+    if (!parsed || *parsed == Severity::kInfo)
+      return InvalidInput(where + "\"severity\" must be error, warning or candidate.");
+    page.severity = *parsed;
+  }
   if (page.confidence != "high" && page.confidence != "medium" && page.confidence != "low") {
     return InvalidInput(where + "\"confidence\" must be high, medium or low.");
   }
@@ -68,15 +73,6 @@ Result<RulePage> ParseRulePage(std::string_view text, std::string_view name) {
       if (!one.is_string()) return InvalidInput(where + "\"cases\" must be a list of ids.");
       page.cases.push_back(one.get<std::string>());
     }
-  }
-  if (const auto by_default = matter.fields.find("default"); by_default != matter.fields.end()) {
-    if (*by_default != "off" && *by_default != false)
-      return InvalidInput(where + "\"default\" can only be off.");
-    page.on_by_default = false;
-  }
-  if (const auto once = matter.fields.find("once"); once != matter.fields.end()) {
-    if (*once != "project") return InvalidInput(where + "\"once\" can only be project.");
-    page.once = true;
   }
   page.body = std::move(matter.body);
   page.text = std::string(text);
@@ -105,41 +101,32 @@ Result<std::shared_ptr<const RuleSet>> RuleSet::Load(const DataFiles& data) {
   set->calibration_ = std::move(calibration);
   set->checks_.resize(set->pages_.size());
   set->settings_checks_.resize(set->pages_.size());
-  std::vector<QueryText> queries;
   const auto index_of = [&](std::string_view id) {
     const auto it = std::find_if(set->pages_.begin(), set->pages_.end(),
                                  [&](const RulePage& p) { return p.id == id; });
     return static_cast<size_t>(it - set->pages_.begin());
   };
-  std::vector<bool> has(set->pages_.size());
   for (const CompiledCheck& compiled : AllRuleChecks()) {
     const size_t index = index_of(compiled.id);
     if (index == set->pages_.size())
       return InvalidInput("The rule " + std::string(compiled.id) + " has a check and no page.");
     set->checks_[index] = compiled.check;
     set->settings_checks_[index] = compiled.settings_check;
-    has[index] = true;
   }
-  for (const std::string& path : data.List(kFolder, ".scm")) {
-    const size_t index = index_of(Stem(path));
-    if (index == set->pages_.size())
-      return InvalidInput(path + " has no page " + std::string(Stem(path)) + ".md.");
-    queries.push_back({index, path, std::string(*data.Read(path))});
-    has[index] = true;
+  std::vector<std::string_view> hazards;
+  for (const Hazard& one : Hazards()) hazards.push_back(one.rule);
+  for (const SettingHazard& one : SettingHazards()) hazards.push_back(one.rule);
+  for (const std::string_view rule : hazards) {
+    if (index_of(rule) == set->pages_.size())
+      return InvalidInput("The hazard " + std::string(rule) + " has no page.");
   }
-  for (const Hazard& hazard : Hazards()) {
-    const size_t index = index_of(hazard.rule);
-    if (index == set->pages_.size())
-      return InvalidInput("The hazard " + std::string(hazard.rule) + " has no page.");
-    has[index] = true;
+  for (size_t i = 0; i < set->pages_.size(); ++i) {
+    const bool has_check = set->checks_[i] != nullptr || set->settings_checks_[i] != nullptr;
+    if (has_check != set->pages_[i].severity.has_value())
+      return InvalidInput("The page " + set->pages_[i].id +
+                          (has_check ? " is of a candidate and has a check."
+                                     : " is of an error or a warning and has no check."));
   }
-  for (size_t i = 0; i < has.size(); ++i) {
-    if (!has[i])
-      return InvalidInput("The rule " + set->pages_[i].id +
-                          " has a page, but neither a .scm nor a .cc nor a candidate.");
-  }
-  MPN_TRY_ASSIGN(auto compiled, QuerySet::Compile(queries));
-  set->queries_ = std::move(compiled);
   return std::shared_ptr<const RuleSet>(std::move(set));
 }
 

@@ -1,12 +1,12 @@
-// The rules: pages (rules/<id>.md), queries (rules/<id>.scm) and checks (rules/<id>.cc), loaded and
-// validated together.
+// The rules: pages (rules/<id>.md) and checks (rules/<id>.cc), loaded and validated together.
 //
-// A RuleSet owns the compiled query and the operator table. Immutable after Load(); share it
+// A RuleSet owns the operator table. Immutable after Load(); share it
 // between threads and calls.
 #ifndef MPNANNY_ENGINES_CHECK_RULE_SET_H_
 #define MPNANNY_ENGINES_CHECK_RULE_SET_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,13 +21,13 @@
 namespace mpnanny::check {
 
 class FileFacts;
-class QuerySet;
 
 // What a rule file says in its front matter.
 struct RulePage {
   std::string id;
   std::string summary;  // one sentence: what is wrong at the line that is named
-  Severity severity = Severity::kWarning;
+  // How loudly its check reports; none: a page that explains places to judge, without a check.
+  std::optional<Severity> severity;
   std::string confidence;  // "high" | "medium" | "low"
   std::string status;      // "stable" | "preview" | "deprecated"
   std::string since;
@@ -35,10 +35,6 @@ struct RulePage {
   std::string why;   // what happens, with the number behind it
   std::string fix;
   std::vector<std::string> cases;
-  bool on_by_default = true;  // `default: off`: runs only where it is asked for
-  // `once: project`: of all its findings the first is shown, with their number; all where the rule
-  // is asked for by name.
-  bool once = false;
   std::string body;  // Markdown after the front matter
   std::string text;  // the whole page
 };
@@ -55,7 +51,7 @@ struct RawFinding {
   std::vector<std::pair<std::pair<uint32_t, uint32_t>, std::string>>
       edits;  // byte range, replacement
   Bytes where = {};
-  bool guess = false;  // rests on what is only likely: told as info, whatever the page says
+  bool guess = false;  // rests on what is only likely: a place to judge, whatever the page says
   // The form of the evidence, where a rule has several that deserve unlike trust: a literal that
   // data/calibration.json has a row for.
   std::string_view form = {};
@@ -91,9 +87,8 @@ const std::vector<CompiledCheck>& AllRuleChecks();
 
 class RuleSet {
  public:
-  // Reads every engines/check/rules/*.md and *.scm of `data`. Fails on a page without query or
-  // check, a query or check without page, front matter that does not fit, a query that does not
-  // compile, an unknown predicate.
+  // Reads every engines/check/rules/*.md of `data`. Fails on a page with a severity and no check
+  // and the other way round, a check or a hazard without a page, front matter that does not fit.
   static Result<std::shared_ptr<const RuleSet>> Load(const DataFiles& data);
   ~RuleSet();
 
@@ -103,7 +98,6 @@ class RuleSet {
 
   const Calibration& calibration() const { return calibration_; }
   const OpTable& ops() const { return ops_; }
-  const QuerySet& queries() const { return *queries_; }
   // Null if the rule is of another kind.
   RuleCheck check(size_t rule) const { return checks_[rule]; }
   SettingsCheck settings_check(size_t rule) const { return settings_checks_[rule]; }
@@ -115,7 +109,6 @@ class RuleSet {
   std::vector<SettingsCheck> settings_checks_;  // parallel to pages_
   Calibration calibration_;
   OpTable ops_;
-  std::unique_ptr<QuerySet> queries_;
 };
 
 }  // namespace mpnanny::check

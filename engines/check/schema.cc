@@ -46,7 +46,7 @@ Json InputSchema() {
        "Leave out findings below this. Default: what pyproject.toml says, "
        "else info."}};
   properties["rules"] = RuleIds("Only these rules (ids, e.g. clip-before-unscale). Default: all.");
-  properties["also"] = RuleIds("These rules too, though they are off by default.");
+  properties["also"] = RuleIds("These rules beside those of pyproject.toml.");
   properties["ignore"] = RuleIds("Not these rules.");
   properties["diff"] = {
       {"type", "string"},
@@ -128,6 +128,7 @@ Json OutputSchema() {
              {{"type", "array"},
               {"items", {{"type", "object"}, {"properties", finding}, {"required", required}}}}},
             {"total", count},
+            {"to_judge", count},
             {"counts",
              {{"type", "object"},
               {"description", "Also below `min_severity`."},

@@ -125,10 +125,6 @@ Result<void> ReadUnit(const Source& source, const RuleSet& rules, bool skip_with
                           "`return a, *(b)`; findings near it may be missing.");
   }
   unit->facts = std::make_unique<FileFacts>(source.path, std::move(*syntax), rules.ops());
-  unit->matches = rules.queries().Matches(*unit->facts);
-  // The trees of all files together would take most of the memory, and its pages most of the time
-  // of getting it.
-  unit->facts->syntax.ForgetTree();
   return {};
 }
 

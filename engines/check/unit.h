@@ -15,15 +15,13 @@
 #include "engines/check/facts/facts.h"
 #include "engines/check/inputs/notebook.h"
 #include "engines/check/inputs/settings.h"
-#include "engines/check/syntax/query_set.h"
 
 namespace mpnanny::check {
 
 struct Unit {
   const Source* source = nullptr;
   std::vector<NotebookCell> cells;   // empty: no notebook
-  std::unique_ptr<FileFacts> facts;  // of Python code; its syntax has no tree anymore
-  std::vector<QueryMatch> matches;   // of the rules' queries in it
+  std::unique_ptr<FileFacts> facts;  // of Python code
   std::string text;                  // of a configuration file or a shell script,
   std::vector<Settings> settings;    // and what it says
 
@@ -34,8 +32,8 @@ struct Unit {
   std::vector<std::string> notes;  // what was wrong with it
 };
 
-// Reads, parses and builds the facts of one source, and matches the rules' queries in it. A source
-// that cannot be checked is left unchecked, perhaps with a note; fails only when cancelled.
+// Reads, parses and builds the facts of one source. A source that cannot be checked is left
+// unchecked, perhaps with a note; fails only when cancelled.
 // `skip_without_torch`: what never mentions torch or a framework on it is not parsed.
 Result<void> ReadUnit(const Source& source, const RuleSet& rules, bool skip_without_torch,
                       const CancelToken& cancel, Unit* unit);

@@ -105,23 +105,19 @@ TEST_F(PagesTest, RulesHaveAPageACheckAndCases) {
     EXPECT_TRUE(IsKebab(page.id));
     EXPECT_EQ(page.front.fields.value("id", ""), page.id);
     const std::string severity = page.front.fields.value("severity", "");
-    EXPECT_TRUE(severity == "error" || severity == "warning" || severity == "info") << severity;
-    const bool candidate =
-        page.front.body.find("# candidate: [" + page.id + "]") != std::string::npos;
-    EXPECT_TRUE(candidate || FindFile(folder + page.id + ".scm") ||
-                FindFile(folder + page.id + ".cc") || FindFile(folder + page.id + ".config.cc"))
-        << "no query, no check and no candidate";
+    EXPECT_TRUE(severity == "error" || severity == "warning" || severity == "candidate") << severity;
+    EXPECT_EQ(severity != "candidate", FindFile(folder + page.id + ".cc") ||
+                                           FindFile(folder + page.id + ".config.cc"))
+        << "an error or a warning has a check, a candidate has none";
     // In a comment of Python, YAML or a shell; of JSON.
     const std::string mark = " " + severity + ": [" + page.id + "]";
-    EXPECT_TRUE(candidate || page.front.body.find("#" + mark) != std::string::npos ||
+    EXPECT_TRUE(page.front.body.find("#" + mark) != std::string::npos ||
                 page.front.body.find("//" + mark) != std::string::npos)
         << "no example that fires";
     ExpectCases(page);
   }
   for (const SourceFile& file : Tree()) {
-    if (!file.path.starts_with(folder) ||
-        !(file.path.ends_with(".scm") || file.path.ends_with(".cc")))
-      continue;
+    if (!file.path.starts_with(folder) || !file.path.ends_with(".cc")) continue;
     const size_t end = file.path.find('.', folder.size());
     EXPECT_TRUE(ids.contains(file.path.substr(folder.size(), end - folder.size())))
         << file.path << " has no page";

@@ -46,11 +46,9 @@ const RuleSet& Rules() {
   return *kRules;
 }
 
-// Those that are off by default too, and all that they find.
 Options EveryRule(unsigned threads) {
   Options options;
   options.rules = Rules().Ids();
-  options.candidates = true;
   options.threads = threads;
   options.skip_without_torch = false;
   return options;

@@ -114,7 +114,7 @@ std::vector<Broken> Corpus() {
       {"long line of wide characters", bad + "x = '" + Repeat("\xE5\xAD\x97", 300000) + "'\n", "5",
        ""},
       {"many findings on one line",
-       "import torch; " + Repeat("torch.cuda.amp.autocast(); ", 3000) + "\n", "", ""},
+       "import torch; " + Repeat("torch.autocast('cuda'); ", 3000) + "\n", "", ""},
       {"chain of operators", bad + "x = 1" + Repeat(" + y", 100000) + "\n", "", "nested"},
       {"chain of attributes", bad + "x = a" + Repeat(".b", 50000) + "\n", "", "nested"},
       {"chain of elif", bad + "if a:\n    pass\n" + Repeat("elif b:\n    c = 1\n", 5000), "5", ""},

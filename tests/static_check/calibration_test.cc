@@ -1,5 +1,5 @@
 // The table of what errors and warnings rest on: it must agree with the rules' pages, and a form
-// without a row is told as info.
+// without a row is a place to judge.
 #include "engines/check/calibration.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,6 @@ std::vector<RulePage> Pages() {
   loud.severity = Severity::kError;
   RulePage quiet;
   quiet.id = "quiet";
-  quiet.severity = Severity::kInfo;
   return {loud, quiet};
 }
 
@@ -39,7 +38,7 @@ TEST(Calibration, AFormIsToldAsItsRowSays) {
   ASSERT_TRUE(table) << table.error().Text();
   EXPECT_EQ(table->Most("loud", ""), Severity::kError);
   EXPECT_EQ(table->Most("loud", "likely"), Severity::kWarning);
-  EXPECT_EQ(table->Most("loud", "new"), Severity::kInfo);
+  EXPECT_EQ(table->Most("loud", "new"), std::nullopt);
 }
 
 TEST(Calibration, RefusesWhatNothingSpeaksFor) {
@@ -49,14 +48,15 @@ TEST(Calibration, RefusesWhatNothingSpeaksFor) {
   EXPECT_FALSE(Parsed(JsonRow("loud", "", "error", "none")));                 // no basis
   EXPECT_FALSE(Parsed(JsonRow("loud", "", "error", "a guess")));              // no such basis
   EXPECT_FALSE(Parsed(loud + "," + loud));                                    // twice
-  EXPECT_FALSE(Parsed(loud + "," + JsonRow("other", "", "info", "none")));    // no such rule
+  EXPECT_FALSE(Parsed(loud + "," + JsonRow("other", "", "candidate", "none")));    // no such rule
   EXPECT_FALSE(Parsed(loud + "," + JsonRow("quiet", "x", "warning", "record")));  // above the page
+  EXPECT_FALSE(Parsed(loud + "," + JsonRow("loud", "x", "info", "record")));      // no severity of ours
   EXPECT_FALSE(Parsed(loud + "," + JsonRow("loud", "x", "loudly", "record")));    // no severity
-  EXPECT_FALSE(Parsed(loud + R"(,{"rule": "quiet", "told": "info", "basis": "none"})"));  // no why
+  EXPECT_FALSE(Parsed(loud + R"(,{"rule": "quiet", "told": "candidate", "basis": "none"})"));  // no why
   EXPECT_FALSE(Parsed(loud + ", 7"));
   EXPECT_FALSE(Calibration::Parse("[", Pages()));
   EXPECT_FALSE(Calibration::Parse("[]", Pages()));
-  EXPECT_TRUE(Parsed(loud + "," + JsonRow("quiet", "", "info", "none")));
+  EXPECT_TRUE(Parsed(loud + "," + JsonRow("quiet", "", "candidate", "none")));
 }
 
 TEST(Calibration, FindingsAreToldByTheirForm) {
@@ -68,7 +68,7 @@ TEST(Calibration, FindingsAreToldByTheirForm) {
   const auto told = [&](const std::string& first) {
     std::string text = code;
     text.replace(text.find("FIRST"), 5, first);
-    return Found(CheckCode(text, "a.py", "autocast-bad-argument"))
+    return Found(CheckCode(text, "a.py"))
         .contains("3 error autocast-bad-argument");
   };
   EXPECT_TRUE(told("torch.bfloat16"));

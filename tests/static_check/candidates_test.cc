@@ -22,7 +22,6 @@ constexpr char kTail[] = "\ndef build(net):\n    return net.half()\n";
 
 Report Judge(const std::string& body, const std::string& tail = kTail) {
   Options options;
-  options.candidates = true;
   auto report = Check({{"m.py", kHead + body + tail}}, options, Rules(), {});
   EXPECT_TRUE(report);
   return report ? *std::move(report) : Report{};
@@ -51,7 +50,6 @@ TEST(Candidates, NamesAreNoEvidence) {
     const std::string code =
         "import torch\ndef f(" + name + "):\n    return torch.exp(" + name + ")\n" + kTail;
     Options options;
-    options.candidates = true;
     const auto report = Check({{"m.py", code}}, options, Rules(), {});
     ASSERT_TRUE(report);
     EXPECT_EQ(At(*report, 3), Set{"exp-overflow-half"}) << name;
@@ -85,7 +83,6 @@ TEST(Candidates, WhatBf16HoldsIsNoneWhereOnlyBf16IsUsed) {
 
 TEST(Candidates, NothingWithoutTorchOrWithoutSixteenBits) {
   Options options;
-  options.candidates = true;
   const std::string numpy =
       "import numpy as np\ndef f(x):\n    return np.exp(x) / np.sqrt(x)\nhalf = 'torch.float16'\n";
   const auto report = Check({{"n.py", numpy}}, options, Rules(), {});
@@ -104,7 +101,6 @@ TEST(Candidates, ACommentAndAChoiceOfRulesSilence) {
   EXPECT_EQ(At(Judge("        return torch.exp(x)  # mpnanny: ignore[exp-overflow-half]\n")),
             Set{});
   Options options;
-  options.candidates = true;
   options.ignore = {"exp-overflow-half"};
   const auto report =
       Check({{"m.py", std::string(kHead) + "        return torch.exp(x)\n" + kTail}}, options,
@@ -143,7 +139,6 @@ TEST(Candidates, ItIsSaidWhereTheTrailEnds) {
 
 TEST(Candidates, ANotebookCellHasItsOwnLines) {
   Options options;
-  options.candidates = true;
   const Json notebook = {
       {"nbformat", 4},
       {"metadata", Json::object()},

@@ -5,7 +5,6 @@
 #include <tuple>
 #include <utility>
 
-#include "engines/check/syntax/query_set.h"
 #include "tests/static_check/examples.h"
 
 namespace mpnanny::check {
@@ -319,66 +318,6 @@ TEST(Project, ARegionOfAnotherFileProvesNothing) {
     ASSERT_TRUE(report);
     EXPECT_EQ(Found(*report), std::set<std::string>{}) << dtype;
   }
-}
-
-TEST(Queries, UnknownPartsAreRefused) {
-  const auto error = [](const std::string& query) {
-    const auto compiled = QuerySet::Compile({{0, "x.scm", query}});
-    return compiled ? std::string() : compiled.error().Text();
-  };
-  EXPECT_EQ(error("((call) @finding (#in-autocast? @finding \"cuda\"))"), "");
-  EXPECT_NE(error("((call) @finding (#is-bad? @finding))").find("#is-bad?"), std::string::npos);
-  EXPECT_NE(error("((call function: (_) @f) @finding)").find("@f"), std::string::npos);
-  EXPECT_NE(error("(call) @other").find("@finding"), std::string::npos);
-  EXPECT_NE(error("\n(no_such_node) @finding").find("x.scm:2"), std::string::npos);
-  EXPECT_NE(error("((call) @finding (#match? @finding \"a(b)+\"))"), "");
-  EXPECT_NE(error("((call) @finding (#in-autocast? @finding \"tpu\"))"), "");
-}
-
-// Only the places where a name stands are matched: nothing may be lost by that.
-TEST(Queries, FindEveryPlace) {
-  const auto found = [](const std::string& code, const std::string& query) {
-    auto syntax = Syntax::Parse(code, {});
-    const auto compiled = QuerySet::Compile({{0, "x.scm", query}});
-    EXPECT_TRUE(syntax && compiled);
-    const FileFacts facts("a.py", std::move(*syntax), Rules().ops());
-    std::vector<RawFinding> raw;
-    (*compiled)->Report(facts, (*compiled)->Matches(facts), &raw);
-    std::set<std::string> texts;
-    for (const RawFinding& one : raw) texts.insert(std::string(facts.syntax.Text(one.node)));
-    return texts;
-  };
-  using Texts = std::set<std::string>;
-  const std::string method = "((call function: (attribute attribute: (identifier) @m)) @finding ";
-  EXPECT_EQ(found("a.step()\nif x:\n  b.step(1)\nstep()\n", method + "(#eq? @m \"step\"))"),
-            (Texts{"a.step()", "b.step(1)"}));
-  EXPECT_EQ(found("a.f()\na.g()\na.h()\n", method + "(#any-of? @m \"f\" \"h\"))"),
-            (Texts{"a.f()", "a.h()"}));
-  EXPECT_EQ(found("a.f()\na.g()\n", method + "(#not-eq? @m \"f\"))"), (Texts{"a.g()"}));
-  const std::string call = "((call function: (_) @f) @finding (#resolves-to? @f \"torch.log\"))";
-  EXPECT_EQ(found("import torch as t\nfrom torch import log as L\nL(x)\nt.log(y)\nlog(z)\n", call),
-            (Texts{"L(x)", "t.log(y)"}));
-  // A word in a string is no identifier.
-  EXPECT_EQ(found("f('cuda')\n",
-                  "((call arguments: (argument_list (string (string_content) @s)))"
-                  " @finding (#eq? @s \"cuda\"))"),
-            (Texts{"f('cuda')"}));
-  std::string many;
-  Texts all;
-  for (int i = 0; i < 500; ++i) {
-    all.insert("a.step(" + std::to_string(i) + ")");
-    many += "a.step(" + std::to_string(i) + ")\n";
-  }
-  EXPECT_EQ(found(many, method + "(#eq? @m \"step\"))"), all);
-}
-
-TEST(Queries, SimplePatterns) {
-  EXPECT_TRUE(MatchesSimplePattern("optim|scaler|opt$", "self.optimizer"));
-  EXPECT_TRUE(MatchesSimplePattern("opt$", "my_opt"));
-  EXPECT_FALSE(MatchesSimplePattern("opt$", "options"));
-  EXPECT_TRUE(MatchesSimplePattern("^a.*b$", "a-long-b"));
-  EXPECT_FALSE(MatchesSimplePattern("^a$", "ab"));
-  EXPECT_FALSE(MatchesSimplePattern("^b", "ab"));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 // Every `# error: [id]` or `# candidate: [id]` of a line (in JSON `// error: [id]`); several may
 // stand on one.
 void ReadMarks(const std::string& line, int number, Example* example) {
-  for (const char* kind : {"error", "warning", "info", "candidate"}) {
+  for (const char* kind : {"error", "warning", "candidate"}) {
     const std::string mark = std::string(" ") + kind + ": [";
     std::set<std::string>& marks =
         std::string_view(kind) == "candidate" ? example->candidates : example->expected;
@@ -86,10 +86,8 @@ const RuleSet& Rules() {
   return *rules;
 }
 
-Report CheckCode(const std::string& code, const std::string& path, const std::string& also) {
-  Options options;
-  if (!also.empty()) options.also = {also};
-  auto report = Check({{path, code}}, options, Rules(), {});
+Report CheckCode(const std::string& code, const std::string& path) {
+  auto report = Check({{path, code}}, {}, Rules(), {});
   EXPECT_TRUE(report) << report.error().Text();
   return report ? *report : Report{};
 }

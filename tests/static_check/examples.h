@@ -39,9 +39,7 @@ std::vector<Example> ReadExamples(const std::string& body);
 // The embedded rules, loaded once.
 const RuleSet& Rules();
 
-// `also`: a rule that is to run even if it is off by default.
-Report CheckCode(const std::string& code, const std::string& path = "example.py",
-                 const std::string& also = "");
+Report CheckCode(const std::string& code, const std::string& path = "example.py");
 // The findings in the form of Example::expected.
 std::set<std::string> Found(const Report& report);
 // The text with the first `from` replaced.

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 // An error and, from line 8 on, a warning.
 const std::string kBad =
-    std::string(kClippedScaled) + "with torch.cuda.amp.autocast():\n    pass\n";
+    std::string(kClippedScaled) + "torch.autocast('cuda')\n";
 
 class PyprojectTest : public testing::Test {
  protected:
@@ -58,7 +58,7 @@ class PyprojectTest : public testing::Test {
 };
 
 constexpr char kClip[] = "a.py:5 clip-before-unscale error";
-constexpr char kOld[] = "a.py:8 deprecated-amp-api info";
+constexpr char kOld[] = "a.py:8 autocast-not-entered warning";
 
 TEST_F(PyprojectTest, ChoosesRulesAndSeverities) {
   Write("a.py");
@@ -69,7 +69,7 @@ TEST_F(PyprojectTest, ChoosesRulesAndSeverities) {
   Write("pyproject.toml", "[tool.mpnanny]\nselect = ['clip-before-unscale']\n");
   EXPECT_EQ(Check("."), Set{kClip});
   Write("pyproject.toml",
-        "[tool.mpnanny.severity]\nclip-before-unscale = 'info'\ndeprecated-amp-api = 'off'\n");
+        "[tool.mpnanny.severity]\nclip-before-unscale = 'info'\nautocast-not-entered = 'off'\n");
   EXPECT_EQ(Check("."), Set{"a.py:5 clip-before-unscale info"});
 }
 
@@ -100,7 +100,7 @@ TEST_F(PyprojectTest, AFileThatIsNamedAndExcludedIsLeftOutOnlyIfThatIsAsked) {
 TEST_F(PyprojectTest, WhoCallsHasTheLastWord) {
   Write("a.py");
   Write("pyproject.toml",
-        "[tool.mpnanny]\nselect = ['deprecated-amp-api']\nignore = ['clip-before-unscale']\n");
+        "[tool.mpnanny]\nselect = ['autocast-not-entered']\nignore = ['clip-before-unscale']\n");
   Options options;
   options.rules = {"clip-before-unscale"};
   EXPECT_EQ(Check(".", options), Set{kClip});
@@ -108,16 +108,17 @@ TEST_F(PyprojectTest, WhoCallsHasTheLastWord) {
   options.also = {"clip-before-unscale"};
   EXPECT_EQ(Check(".", options), (Set{kClip, kOld}));
   options = {};
-  options.ignore = {"deprecated-amp-api"};
+  options.ignore = {"autocast-not-entered"};
   EXPECT_EQ(Check(".", options), Set{});
 }
 
-TEST_F(PyprojectTest, AllMeansAlsoTheRulesThatAreOff) {
-  Write("a.py", "import torch\ntorch.backends.cuda.matmul.allow_tf32 = True\n");
-  EXPECT_EQ(Check("."), Set{});
+TEST_F(PyprojectTest, AllMeansEveryRule) {
+  Write("a.py");
+  Write("pyproject.toml", "[tool.mpnanny]\nignore = ['clip-before-unscale']\n");
+  EXPECT_EQ(Check("."), Set{kOld});
   Options options;
   options.also = {"all"};
-  EXPECT_EQ(Check(".", options), Set{"a.py:2 allow-tf32 info"});
+  EXPECT_EQ(Check(".", options), (Set{kClip, kOld}));
   options.ignore = {"all"};
   EXPECT_EQ(Check(".", options), Set{});
 }
@@ -126,7 +127,7 @@ TEST_F(PyprojectTest, FilesByPattern) {
   for (const char* name : {"a.py", "old/b.py", "examples/c.py", "examples/d/e.py"}) Write(name);
   Write("pyproject.toml",
         "[tool.mpnanny]\nexclude = ['old/']\n[tool.mpnanny.per-file-ignores]\n"
-        "'examples/**' = ['*']\n'a.*' = ['deprecated-amp-api']\n");
+        "'examples/**' = ['*']\n'a.*' = ['autocast-not-entered']\n");
   EXPECT_EQ(Check("."), Set{kClip});
   EXPECT_EQ(Check("old/b.py").size(), 2u) << "what is named is checked";
   EXPECT_EQ(Check("old").size(), 2u);
@@ -137,9 +138,9 @@ TEST_F(PyprojectTest, TheNearestWithASectionCountsAndNoneOutsideTheRoots) {
   Write("pyproject.toml", "[tool.mpnanny]\nignore = ['clip-before-unscale']\n");
   Write("package/pyproject.toml", "[tool.black]\nline-length = 100\n");
   Write("package/sub/a.py");
-  Write("other/pyproject.toml", "[tool.mpnanny]\nignore = ['deprecated-amp-api']\n");
+  Write("other/pyproject.toml", "[tool.mpnanny]\nignore = ['autocast-not-entered']\n");
   Write("other/a.py");
-  EXPECT_EQ(Check("package/sub/a.py"), Set{"package/sub/a.py:8 deprecated-amp-api info"});
+  EXPECT_EQ(Check("package/sub/a.py"), Set{"package/sub/a.py:8 autocast-not-entered warning"});
   EXPECT_EQ(Check("other"), Set{"other/a.py:5 clip-before-unscale error"});
   const auto roots = AllowedRoots::Create({(folder_ / "package").string()});
   ASSERT_TRUE(roots);

@@ -205,11 +205,11 @@ TEST_F(ToolTest, TextFromFilesCannotForgeLines) {
 }
 
 TEST_F(ToolTest, ExitCodeFollowsFailOn) {
-  const auto output = Call({{"code", "import torch\nwith torch.cuda.amp.autocast():\n    pass\n"}});
+  const auto output = Call({{"code", "import torch\ntorch.autocast('cuda')\n"}});
   ASSERT_TRUE(output);
   ASSERT_EQ(output->structured["findings"].size(), 1u);
   const auto& exit_code = tool_.definition.command.exit_code;
-  EXPECT_EQ(exit_code(output->structured, Json::object()), 0);
+  EXPECT_EQ(exit_code(output->structured, Json::object()), 1);
   EXPECT_EQ(exit_code(output->structured, {{"fail_on", "info"}}), 1);
   EXPECT_EQ(exit_code(output->structured, {{"fail_on", "error"}}), 0);
 }

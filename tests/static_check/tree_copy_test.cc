@@ -13,6 +13,9 @@
 #include <tuple>
 #include <vector>
 
+#include "engines/check/syntax/dense_grammar.h"
+#include "engines/check/syntax/tree_sitter.h"
+
 namespace mpnanny::check {
 namespace {
 
@@ -50,7 +53,11 @@ void Visit(TSTreeCursor* cursor, NodeId parent, Walk* walk) {
 void ExpectAlike(const std::string& text) {
   const auto syntax = Syntax::Parse(text, {});
   ASSERT_TRUE(syntax);
-  TSTreeCursor cursor = ts_tree_cursor_new(ts_tree_root_node(syntax->tree()));
+  const TsParser parser(ts_parser_new());
+  ASSERT_TRUE(ts_parser_set_language(parser.get(), DenseGrammar()));
+  const TsTree tree(ts_parser_parse_string(parser.get(), nullptr, text.data(),
+                                           static_cast<uint32_t>(text.size())));
+  TSTreeCursor cursor = ts_tree_cursor_new(ts_tree_root_node(tree.get()));
   Walk walk;
   Visit(&cursor, kNoNode, &walk);
   ts_tree_cursor_delete(&cursor);

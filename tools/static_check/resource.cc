@@ -23,8 +23,8 @@ ResourceTemplate MakeResourceTemplate() {
       return entries;
     }
     for (const RulePage& page : (*rules)->pages()) {
-      entries.push_back(
-          {page.id, page.id, std::string(SeverityName(page.severity)) + ": " + page.summary});
+      const std::string severity = page.severity ? SeverityName(*page.severity) : "candidate";
+      entries.push_back({page.id, page.id, severity + ": " + page.summary});
     }
     return entries;
   };

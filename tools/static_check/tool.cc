@@ -192,18 +192,17 @@ Result<ToolOutput> RunCheck(const Json& arguments, const ToolContext& context) {
   }
   const std::string detail = arguments.value("detail", "concise");
   options.map = detail == "map";
-  options.candidates = detail == "candidates";
   options.on_step = Watch(context);
   MPN_TRY_ASSIGN(auto report, Check(collected.sources, options, *rules, context.cancel));
   report.files_skipped += collected.skipped;
   report.notes.insert(report.notes.begin(), collected.notes.begin(), collected.notes.end());
   if (options.map) return ShowMap(report, context.answer_bytes);
-  if (options.candidates) {
-    if (changed) {
-      std::erase_if(report.candidates, [&](const Candidate& one) {
-        return !changed->Touches(one.path, one.line, one.end_line);
-      });
-    }
+  if (changed) {
+    std::erase_if(report.candidates, [&](const Candidate& one) {
+      return !changed->Touches(one.path, one.line, one.end_line);
+    });
+  }
+  if (detail == "candidates") {
     if (first > 0 && first >= report.candidates.size())
       return InvalidInput("The cursor lies behind the last candidate; the code has changed since.",
                           "Call again without cursor.");
@@ -281,7 +280,7 @@ Tool MakeTool() {
   definition.brief_arguments = {
       {"paths", "Python, notebooks, settings (JSON, YAML, sh), folders"},
       {"rules", "Only these"},
-      {"also", "Off by default, these too"},
+      {"also", "These too"},
       {"ignore", "Not these"},
       {"diff", "Git revision: only lines changed since"},
       {"config", "Follow pyproject.toml"},

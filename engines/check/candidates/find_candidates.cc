@@ -9,7 +9,6 @@
 #include "engines/check/candidates/hazards.h"
 #include "engines/check/candidates/training_hazards.h"
 #include "engines/check/facts/switched_off.h"
-#include "engines/check/report/suppressions.h"
 
 namespace mpnanny::check {
 namespace {
@@ -46,13 +45,13 @@ bool LowersPrecision(const ProjectFacts& project) {
 
 class Matcher {
  public:
-  explicit Matcher(const Unit& unit)
+  Matcher(const Unit& unit, Suppressions& suppressions)
       : unit_(unit),
         facts_(*unit.facts),
         autocast_(HasAutocast(facts_.project)),
         cast_(IsCast(facts_.project)),
         types_(facts_, cast_),
-        suppressions_(facts_.syntax, facts_.lines) {
+        suppressions_(suppressions) {
     const ProjectFacts& project = facts_.project;
     fp16_ = !(project.bf16_autocast && !project.grad_scaler && !project.fp16_on_cuda);
   }
@@ -342,7 +341,7 @@ class Matcher {
   const FileFacts& facts_;
   const bool autocast_, cast_;
   ValueTypes types_;
-  Suppressions suppressions_;
+  Suppressions& suppressions_;
   bool fp16_ = false;
   std::map<int, Candidate> by_line_;
 };
@@ -350,10 +349,11 @@ class Matcher {
 }  // namespace
 
 std::vector<Candidate> FindCandidates(const Unit& unit,
-                                      const std::function<bool(std::string_view rule)>& wanted) {
+                                      const std::function<bool(std::string_view rule)>& wanted,
+                                      Suppressions& suppressions) {
   if (!unit.facts || !LowersPrecision(unit.facts->project)) return {};
   if (!unit.facts->names.ImportsModule("torch")) return {};
-  return Matcher(unit).All(wanted);
+  return Matcher(unit, suppressions).All(wanted);
 }
 
 }  // namespace mpnanny::check

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engines/check/candidates/candidate.h"
+#include "engines/check/report/suppressions.h"
 #include "engines/check/unit.h"
 
 namespace mpnanny::check {
@@ -18,7 +19,8 @@ namespace mpnanny::check {
 // import torch, nor of a project in which nothing can be 16-bit; nothing that a comment silences.
 // `wanted`: whether candidates of that rule's page count.
 std::vector<Candidate> FindCandidates(const Unit& unit,
-                                      const std::function<bool(std::string_view rule)>& wanted);
+                                      const std::function<bool(std::string_view rule)>& wanted,
+                                      Suppressions& suppressions);
 
 }  // namespace mpnanny::check
 

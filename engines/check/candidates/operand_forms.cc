@@ -12,6 +12,7 @@ namespace mpnanny::check {
 namespace {
 
 constexpr double kFp16Tiny = 0x1p-14;  // its smallest normal number
+constexpr double kLargestEpsilon = 0.1;  // a larger constant means something else
 
 // Expressions that a value is looked for in: its own, and those that views and moves lead to.
 constexpr int kMostViews = 6;
@@ -146,7 +147,39 @@ bool MayBeZero(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
 }
 
 bool OfSigmoid(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
-  return IsCallOf(facts, at.left, {"sigmoid", "softmax", "tanh"});
+  return IsCallOf(facts, at.left, {"sigmoid", "tanh"});
+}
+
+bool OfSoftmax(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  return IsCallOf(facts, at.left, {"softmax"});
+}
+
+bool EpsBehindRoot(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  const auto root = [&](NodeId side, NodeId other) {
+    const auto eps = Constant(facts, other);
+    const auto call = TorchCallAt(facts, facts.syntax.Unwrap(side));
+    return eps && *eps > 0 && *eps < kLargestEpsilon && call &&
+           (call->name == "sqrt" || call->name == "rsqrt") && !IsKeptFromZero(facts, call->tensor);
+  };
+  return root(at.left, at.right) || root(at.right, at.left);
+}
+
+bool OfUnwritten(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  const auto is_empty = [&](NodeId value) {
+    const Call* const call = facts.names.CallAt(facts.syntax.Unwrap(value));
+    return call != nullptr && (call->callee == "torch.empty" ||
+                               call->callee == "torch.empty_like" || call->method == "new_empty");
+  };
+  const auto unwritten = [&](NodeId side) {
+    const NodeId id = facts.syntax.Unwrap(side);
+    if (is_empty(id)) return true;
+    if (!facts.syntax.Is(id, Kind::kIdentifier)) return false;
+    const std::vector<Assignment> values = facts.bindings.AssignmentsOf(id);
+    return std::any_of(values.begin(), values.end(), [&](const Assignment& one) {
+      return one.value != kNoNode && one.target < id && is_empty(one.value);
+    });
+  };
+  return unwritten(at.left) || unwritten(at.right);
 }
 
 bool BySize(const FileFacts& facts, ValueTypes&, const Occurrence& at) {

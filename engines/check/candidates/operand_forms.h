@@ -32,8 +32,13 @@ bool NearOne(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 // exp(x) of what nothing limits; log(x), sqrt(x) of what nothing keeps from zero.
 bool Unbounded(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 bool MayBeZero(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
-// log(sigmoid(x))
+// log(sigmoid(x)), log(softmax(x))
 bool OfSigmoid(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
+bool OfSoftmax(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
+// sqrt(x) + 1e-6 of what may be zero.
+bool EpsBehindRoot(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
+// torch.empty(n, m) * x, also through a name.
+bool OfUnwritten(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 // x / x.norm(), a / b.sum(-1): a size that may be zero, or is tiny.
 bool BySize(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 // x / (s + 1e-6): 1 / 1e-6 is more than FP16 holds.

@@ -1,22 +1,35 @@
 #include "engines/check/candidates/training_hazards.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 
-#include "engines/check/facts/autograd_functions.h"
-#include "engines/check/facts/half_models.h"
+#include "engines/check/facts/model_calls.h"
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
 namespace mpnanny::check {
 namespace {
 
-// As in find_candidates.cc: they order, nothing is claimed with them.
-constexpr double kLikely = 0.55, kPossible = 0.45, kSeldom = 0.3;
+using Hazards = std::vector<TrainingHazard>;
 
-void OfRegions(const FileFacts& facts, std::vector<TrainingHazard>* found) {
-  for (const Autocast& region : facts.regions.all()) {
+bool HasLiteralDtype(const Autocast& region) {
+  return region.dtype_given && region.dtype != HalfType::kUnknown;
+}
+
+void OfRegions(const FileFacts& facts, Hazards* found) {
+  const std::vector<Autocast>& regions = facts.regions.all();
+  const bool configured = std::any_of(regions.begin(), regions.end(), [](const Autocast& one) {
+    return !one.foreign && one.dtype_given && one.dtype == HalfType::kUnknown;
+  });
+  for (const Autocast& region : regions) {
     if (region.foreign || region.enabled == Tri::kNo) continue;
+    if (configured && HasLiteralDtype(region) && region.device != Device::kCpu) {
+      found->push_back({region.node, "autocast-literal-beside-config",
+                        "this region names its dtype, and another one takes it from a setting",
+                        "a dtype that is written here", "what the setting can be",
+                        "With the other format set, does a step run in both?", kPossible});
+    }
     if (!region.dtype_given && facts.project.bf16_autocast) {
       found->push_back({region.node, "autocast-no-dtype",
                         "this autocast takes its device's default dtype, FP16 on CUDA",
@@ -34,9 +47,86 @@ void OfRegions(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   }
 }
 
-void OfScalers(const FileFacts& facts, std::vector<TrainingHazard>* found) {
+// backward() and step() in the body of an autocast region.
+void InRegions(const FileFacts& facts, Hazards* found) {
+  const auto in_region = [&](const Call& call) {
+    const Autocast* const region = facts.regions.At(call.node);
+    return region != nullptr && region->enabled != Tri::kNo &&
+           !IsInside(facts, call.node, region->node);
+  };
+  for (const Call* call : facts.names.CallsNamed("backward")) {
+    if (call->method.empty() || !in_region(*call)) continue;
+    found->push_back({call->node, "backward-in-autocast",
+                      "backward() runs inside the region: each operator has its own type anyway, "
+                      "and torch advises against it",
+                      "backward() under autocast", "whether own Functions compute in it",
+                      "Can the region end with the loss?", kSeldom});
+  }
+  for (const Call* call : facts.names.CallsNamed("step")) {
+    const std::string key = facts.names.Key(call->receiver);
+    if (!in_region(*call) || !(facts.scalers.IsOptimizer(key) || facts.scalers.IsScaler(key)))
+      continue;
+    found->push_back({call->node, "step-in-autocast",
+                      "an optimizer's step runs inside the region: its products are cast",
+                      "step() under autocast", "whether the optimizer multiplies matrices",
+                      "Can the region end before the step?", kSeldom});
+  }
+}
+
+// What a model is called under.
+void OfModelCalls(const FileFacts& facts, Hazards* found) {
+  const std::vector<ModelCall> calls = FindModelCalls(facts);
+  for (const ModelCall& first : calls) {
+    const Autocast* const region = facts.regions.At(first.node);
+    if (region == nullptr || region->enabled == Tri::kNo) continue;
+    const bool parallel = std::any_of(
+        facts.names.CallsNamed("DataParallel").begin(),
+        facts.names.CallsNamed("DataParallel").end(), [&](const Call* call) {
+          const NodeId parent = facts.syntax[call->node].parent;
+          return facts.syntax.Is(parent, Kind::kAssignment) &&
+                 facts.names.Key(facts.syntax.Child(parent, PythonFields().left)) == first.key;
+        });
+    if (parallel && region->dtype == HalfType::kBf16 && region->device != Device::kCpu) {
+      found->push_back({first.node, "autocast-with-dataparallel",
+                        "DataParallel's replicas run in threads of their own, whose autocast is "
+                        "FP16, whatever the dtype here",
+                        "DataParallel under BF16 autocast", "on how many devices it runs",
+                        "Is it one process a device (DistributedDataParallel) instead?", kLikely});
+    }
+    if (!region->caches || !facts.regions.NoGradAt(first.node)) continue;
+    const bool trained = std::any_of(calls.begin(), calls.end(), [&](const ModelCall& second) {
+      return second.node > first.node && second.key == first.key &&
+             facts.regions.At(second.node) == region && !facts.regions.NoGradAt(second.node);
+    });
+    if (!trained) continue;
+    found->push_back({first.node, "autocast-cache-no-grad",
+                      "the casts that autocast keeps from this pass have no history: before torch "
+                      "2.13 the pass with gradients takes them, and these weights get none",
+                      "the model runs without gradients and with them in one region",
+                      "which torch it is, and whether both run in one step",
+                      "Has each pass a region of its own, or cache_enabled=False?", kLikely});
+  }
+}
+
+void OfScalers(const FileFacts& facts, Hazards* found) {
+  const auto made_of = [&](std::string_view name, std::string_view module) {
+    const auto calls = facts.names.CallsNamed(name);
+    return std::any_of(calls.begin(), calls.end(),
+                       [&](const Call* call) { return call->callee.starts_with(module); });
+  };
+  const bool sharded = made_of("FullyShardedDataParallel", "torch.distributed.fsdp.") &&
+                       !made_of("DistributedDataParallel", "torch.nn.parallel.") &&
+                       !made_of("ShardedGradScaler", "torch.distributed.fsdp.");
   for (const ScalerMade& made : facts.scalers.made()) {
     if (made.enabled_false) continue;
+    if (sharded) {
+      found->push_back({made.call, "fsdp-plain-scaler",
+                        "FSDP shards gradients, and a plain GradScaler looks at one rank's only: "
+                        "ranks skip different steps",
+                        "GradScaler beside FSDP", "whether both are used in one run",
+                        "Is it torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler?",
+                        kLikely});
+    }
     const bool all_fp16 =
         !facts.regions.all().empty() &&
         std::all_of(facts.regions.all().begin(), facts.regions.all().end(),
@@ -57,7 +147,7 @@ void OfScalers(const FileFacts& facts, std::vector<TrainingHazard>* found) {
 }
 
 // What reads or limits gradients where a scaler is at work and no unscale_() stands before it.
-void OfGradients(const FileFacts& facts, std::vector<TrainingHazard>* found) {
+void OfGradients(const FileFacts& facts, Hazards* found) {
   const auto unscaled_before = [&](NodeId node) {
     const NodeId function = facts.syntax.FunctionOf(node);
     return std::any_of(facts.scalers.calls().begin(), facts.scalers.calls().end(),
@@ -80,8 +170,114 @@ void OfGradients(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   }
 }
 
+// What the order of the scaler's calls shows, and what depends on who reads it.
+void OfOrder(const FileFacts& facts, Hazards* found) {
+  std::set<std::string> optimizers;
+  for (const ScalerCall& call : facts.scalers.calls()) {
+    if (!call.optimizer.empty()) optimizers.insert(call.optimizer);
+  }
+  for (const Violation& violation : facts.scaler_order->violations()) {
+    if (violation.kind == Violation::Kind::kGradientsRead) {
+      found->push_back({violation.node, "grad-access-before-unscale",
+                        "gradients are read while they carry the loss scale",
+                        "no unscale_() between backward() and this line",
+                        "whether what reads them minds the scale",
+                        "Does a limit, a norm or a log mean true gradients?", kLikely});
+    } else if (violation.kind == Violation::Kind::kScaleAfterUpdate) {
+      found->push_back({violation.node, "scale-read-after-update",
+                        "a scaled value is divided by the scale of after update(): 2 times off "
+                        "where update() has changed it",
+                        "update() stands between", "what the value is used for",
+                        "Is the scale read before update()?", kLikely});
+    } else if (violation.kind == Violation::Kind::kMixedScales && optimizers.size() == 1) {
+      found->push_back({violation.node, "multiple-scalers",
+                        "gradients of losses that two scalers have scaled are added up",
+                        "two scalers, one optimizer", "whether both reach the same parameters",
+                        "Would one scaler for both losses do?", kLikely});
+    }
+  }
+}
+
+// Gradients of gradients, and gradients on their way between ranks.
+void OfGradientTraffic(const FileFacts& facts, Hazards* found) {
+  for (const Call* call : facts.names.CallsNamed("grad")) {
+    const Autocast* const region = facts.regions.At(call->node);
+    if (call->callee != "torch.autograd.grad" || region == nullptr ||
+        region->enabled == Tri::kNo || region->dtype == HalfType::kBf16 ||
+        !facts.syntax.Is(facts.names.Argument(call->node, -1, "create_graph"), Kind::kTrue) ||
+        !facts.scalers.ScaledBy(facts.names.Argument(call->node, 0, "outputs")).empty())
+      continue;
+    found->push_back({call->node, "gradient-penalty-unscaled",
+                      "gradients are taken of FP16 outputs that no scale protects: below 6e-8 "
+                      "they are zero",
+                      "autograd.grad() under autocast, without scaler.scale()",
+                      "how small these gradients are",
+                      "Are the outputs scaled first, and the gradients divided by get_scale()?",
+                      kLikely});
+  }
+  for (const std::string_view name : {"MixedPrecision", "MixedPrecisionPolicy"}) {
+    for (const Call* call : facts.names.CallsNamed(name)) {
+      const NodeId reduce = facts.names.Argument(call->node, 1, "reduce_dtype");
+      if (!call->callee.starts_with("torch.distributed.") || reduce == kNoNode ||
+          facts.regions.ReadHalfType(reduce) == HalfType::kUnknown)
+        continue;
+      found->push_back({call->node, "fsdp-half-reduce",
+                        "FSDP averages gradients over the ranks in 16 bits", "a 16-bit reduce_dtype",
+                        "how many ranks there are", "Is reduce_dtype=torch.float32 affordable?",
+                        kPossible});
+    }
+  }
+  for (const Call* call : facts.names.CallsNamed("register_comm_hook")) {
+    const NodeId hook = facts.names.Argument(call->node, 1, "hook");
+    const std::string_view name = LastComponent(facts.names.Resolve(hook));
+    if (name != "fp16_compress_hook" && name != "bf16_compress_hook") continue;
+    found->push_back({call->node, "grad-compress-fp16",
+                      "gradients are averaged over the ranks in 16 bits",
+                      "a hook that compresses", "how small gradients are, and how many ranks",
+                      "Does the link need it?", kPossible});
+  }
+}
+
+// A step that one rank leaves out by itself, while the others wait for its gradients.
+void OfRanks(const FileFacts& facts, Hazards* found) {
+  const Fields& f = PythonFields();
+  const auto leaves_turn = [&](NodeId branch) {
+    const std::vector<NodeId> body =
+        facts.syntax.Children(facts.syntax.Child(branch, f.consequence));
+    return std::any_of(body.begin(), body.end(), [&](NodeId each) {
+      return facts.syntax.Is(each, Kind::kContinue) || facts.syntax.Is(each, Kind::kBreak);
+    });
+  };
+  const auto within = [&](std::string_view name, NodeId from, NodeId to) {
+    const auto calls = facts.names.CallsNamed(name);
+    return std::any_of(calls.begin(), calls.end(), [&](const Call* call) {
+      return call->node >= from && call->node < to;
+    });
+  };
+  if (facts.names.CallsNamed("DistributedDataParallel").empty() &&
+      facts.names.CallsNamed("FullyShardedDataParallel").empty() &&
+      facts.names.CallsNamed("fully_shard").empty())
+    return;
+  for (const std::string_view name : {"isfinite", "isnan", "isinf"}) {
+    for (const Call* call : facts.names.CallsNamed(name)) {
+      const NodeId branch = facts.syntax.Enclosing(call->node, Kind::kIf);
+      const NodeId loop = LoopOf(facts, call->node);
+      if (loop == kNoNode || !IsInside(facts, branch, loop) || !leaves_turn(branch) ||
+          !IsInside(facts, call->node, facts.syntax.Child(branch, f.condition)) ||
+          !within("backward", facts.syntax[branch].after, facts.syntax[loop].after) ||
+          within("all_reduce", loop, call->node) || within("all_gather", loop, call->node))
+        continue;
+      found->push_back({branch, "skip-on-one-rank",
+                        "the rank whose value is not finite leaves out this step, and the others "
+                        "wait for its gradients in backward()",
+                        "each rank decides for itself", "whether the ranks agree before it",
+                        "Is the decision reduced over the ranks first?", kLikely});
+    }
+  }
+}
+
 // backward() of a loss that no scaler has scaled, where autocast may be FP16.
-void OfBackward(const FileFacts& facts, std::vector<TrainingHazard>* found) {
+void OfBackward(const FileFacts& facts, Hazards* found) {
   const ProjectFacts& project = facts.project;
   if (!(project.fp16_on_cuda || project.other_autocast || project.grad_scaler) ||
       project.scaling_elsewhere)
@@ -101,54 +297,20 @@ void OfBackward(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   }
 }
 
-void OfWeights(const FileFacts& facts, std::vector<TrainingHazard>* found) {
-  const bool trains = !facts.names.CallsNamed("backward").empty() ||
-                      !facts.names.CallsNamed("step").empty() || facts.project.hf_trainer ||
-                      !facts.names.CallsNamed("train").empty();
-  for (const WeightCast& cast : FindWeightCasts(facts)) {
-    if (cast.type == HalfType::kUnknown) continue;
-    const bool fp16 = cast.type == HalfType::kFp16;
-    const bool scaler = fp16 && facts.project.grad_scaler;
-    found->push_back(
-        {cast.node,
-         scaler ? "fp16-weights-with-scaler"
-         : fp16 ? "half-params-optimizer"
-                : "bf16-params-optimizer",
-         scaler ? "weights are FP16 here; a GradScaler refuses FP16 gradients"
-                : "cast to 16 bits: of weights that an optimizer trains, updates under half an "
-                  "ulp are lost",
-         cast.loaded ? "loaded in 16 bits" : "cast to 16 bits",
-         "whether an optimizer trains them, and whether it keeps FP32 copies",
-         "Are these weights trained? Then keep them in FP32 and use autocast.",
-         trains ? kLikely : kSeldom});
-  }
-}
-
-void OfFunctions(const FileFacts& facts, std::vector<TrainingHazard>* found) {
-  for (const AutogradFunction& function : FindAutogradFunctions(facts)) {
-    if (function.custom_fwd && function.custom_bwd) continue;
-    found->push_back(
-        {function.custom_fwd ? function.backward : function.forward,
-         "custom-function-no-custom-fwd",
-         "an autograd.Function under autocast: backward() runs without it, and what autocast casts "
-         "in forward() differs in type from what was saved",
-         function.custom_fwd ? "backward without custom_bwd" : "forward without custom_fwd",
-         "whether it is called under autocast",
-         "Do forward and backward work in one type, whatever they are handed?",
-         FirstCastOperation(facts, function.klass) != kNoNode ? kLikely : kSeldom});
-  }
-}
-
 }  // namespace
 
 std::vector<TrainingHazard> FindTrainingHazards(const FileFacts& facts) {
-  std::vector<TrainingHazard> found;
+  Hazards found;
   OfRegions(facts, &found);
+  InRegions(facts, &found);
+  OfModelCalls(facts, &found);
   OfScalers(facts, &found);
   OfGradients(facts, &found);
+  OfOrder(facts, &found);
+  OfGradientTraffic(facts, &found);
+  OfRanks(facts, &found);
   OfBackward(facts, &found);
-  OfWeights(facts, &found);
-  OfFunctions(facts, &found);
+  AddWeightHazards(facts, &found);
   return found;
 }
 

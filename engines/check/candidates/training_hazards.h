@@ -22,7 +22,12 @@ struct TrainingHazard {
   double score = 0;
 };
 
+// How likely it is that the place matters, by kind: they order, nothing is claimed with them.
+inline constexpr double kLikely = 0.55, kPossible = 0.45, kSeldom = 0.3;
+
 std::vector<TrainingHazard> FindTrainingHazards(const FileFacts& facts);
+// Those of weights, buffers, checkpoints and switches: weight_hazards.cc.
+void AddWeightHazards(const FileFacts& facts, std::vector<TrainingHazard>* found);
 
 }  // namespace mpnanny::check
 

@@ -2,8 +2,8 @@
 //
 //   [tool.mpnanny]
 //   select = ["clip-before-unscale"]           only these rules
-//   extend-select = ["half-reduction"]         these too, though they are off by default
-//   ignore = ["deprecated-amp-api"]            not these
+//   extend-select = ["half-reduction"]         these beside them
+//   ignore = ["static-loss-scale"]             not these
 //   severity = { adam-eps-half = "warning" }   error, warning, info or off
 //   exclude = ["legacy/", "*_old.py"]          not these files, in patterns as of a .gitignore
 //   per-file-ignores = { "examples/**" = ["*"] }

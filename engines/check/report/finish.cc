@@ -9,35 +9,9 @@
 #include <utility>
 
 #include "base/text.h"
-#include "engines/check/report/suppressions.h"
 
 namespace mpnanny::check {
 namespace {
-
-// What the comments of `unit` were of no use for, unless its rule did not run at all.
-void NoteUnused(const Unit& unit, const Suppressions& suppressions, const RuleSet& rules,
-                const RuleChoice& choice, std::vector<std::string>* notes) {
-  for (const Suppressions::Entry& entry : suppressions.entries()) {
-    if (entry.used) continue;
-    int line = entry.line;
-    std::string note = PathAt(unit, line);
-    note += ":" + std::to_string(line) + ": `# mpnanny: ignore";
-    note += entry.whole_file ? "-file" : "";
-    note += (entry.rule.empty() ? "" : "[" + EscapeControl(entry.rule, 80) + "]") + "`";
-    const auto page = std::find_if(rules.pages().begin(), rules.pages().end(),
-                                   [&](const RulePage& p) { return p.id == entry.rule; });
-    if (!entry.rule.empty() && page == rules.pages().end()) {
-      const std::string hint = DidYouMean(entry.rule, rules.Ids());
-      note += " names no rule." + (hint.empty() ? "" : " " + hint);
-    } else if (!entry.rule.empty() &&
-               !choice.wanted[static_cast<size_t>(page - rules.pages().begin())]) {
-      continue;
-    } else {
-      note += " silences nothing.";
-    }
-    notes->push_back(std::move(note));
-  }
-}
 
 Bytes PlaceOf(const Unit& unit, const RawFinding& raw) {
   if (raw.node == kNoNode) return raw.where;
@@ -121,9 +95,10 @@ Finding FinishOne(const Unit& unit, const RawFinding& raw, const TextIndex& inde
   return finding;
 }
 
-// What a rule itself trusts little is for a reader to judge.
-Candidate AsCandidate(const Finding& finding, Severity severity) {
-  constexpr double kScore[] = {0.35, 0.45, 0.55};  // by the severity that it had if it were known
+// What is not certain is for a reader to judge.
+Candidate AsCandidate(const Finding& finding, const RulePage& page) {
+  // By the severity that it has where it is certain.
+  const double score = page.severity == Severity::kError ? 0.55 : 0.45;
   Candidate candidate;
   candidate.path = finding.path;
   candidate.line = finding.line;
@@ -131,19 +106,43 @@ Candidate AsCandidate(const Finding& finding, Severity severity) {
   candidate.rule = finding.rule;
   candidate.hazard = finding.message;
   candidate.question = "If it is so: " + finding.fix;
-  candidate.score = kScore[static_cast<size_t>(severity)];
+  candidate.score = finding.confidence == "low" ? 0.6 * score : score;
   candidate.code = finding.excerpt;
-  candidate.unknown.push_back("whether it is so: the text does not prove it");
+  candidate.unknown.emplace_back("whether it is so: the text does not prove it");
   return candidate;
 }
 
 }  // namespace
 
+void NoteUnused(const Unit& unit, const Suppressions& suppressions, const RuleSet& rules,
+                const RuleChoice& choice, std::vector<std::string>* notes) {
+  for (const Suppressions::Entry& entry : suppressions.entries()) {
+    if (entry.used) continue;
+    int line = entry.line;
+    std::string note = PathAt(unit, line);
+    note += ":" + std::to_string(line) + ": `# mpnanny: ignore";
+    note += entry.whole_file ? "-file" : "";
+    note += (entry.rule.empty() ? "" : "[" + EscapeControl(entry.rule, 80) + "]") + "`";
+    const auto page = std::find_if(rules.pages().begin(), rules.pages().end(),
+                                   [&](const RulePage& p) { return p.id == entry.rule; });
+    if (!entry.rule.empty() && page == rules.pages().end()) {
+      const std::string hint = DidYouMean(entry.rule, rules.Ids());
+      note += " names no rule." + (hint.empty() ? "" : " " + hint);
+    } else if (!entry.rule.empty() &&
+               !choice.wanted[static_cast<size_t>(page - rules.pages().begin())]) {
+      continue;
+    } else {
+      note += " silences nothing.";
+    }
+    notes->push_back(std::move(note));
+  }
+}
+
 Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& rules,
-                const RuleChoice& choice, const Options& options) {
+                const RuleChoice& choice, const Options& options, Suppressions& suppressions) {
   Finished out;
   std::erase_if(raw, [&](const RawFinding& one) { return !choice.wanted[one.rule]; });
-  if (raw.empty() && !options.report_unused_ignores) return out;
+  if (raw.empty()) return out;
   std::stable_sort(raw.begin(), raw.end(), [](const RawFinding& a, const RawFinding& b) {
     // Of several at one place the surest is told.
     const bool low_a = a.confidence == "low";
@@ -153,8 +152,6 @@ Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& ru
   });
   std::optional<TextIndex> own;
   const TextIndex& index = unit.facts ? unit.facts->lines : own.emplace(unit.text);
-  Suppressions suppressions =
-      unit.facts ? Suppressions(unit.facts->syntax, index) : Suppressions(index);
   // Lines for which a rule has something surer to say than a guess.
   std::set<std::pair<size_t, int>> surer;
   for (const RawFinding& one : raw) {
@@ -168,13 +165,14 @@ Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& ru
     if (again || (one.confidence == "low" &&
                   surer.contains({one.rule, index.At(PlaceOf(unit, one).begin).line})))
       continue;
-    // A comment may silence what is not shown; it is of use nevertheless.
     const RulePage& page = rules.pages()[one.rule];
     // Of what a rule itself trusts little, hardly anything was true in code that nobody here knew.
-    const bool guess = one.guess || one.confidence == "low" || page.confidence == "low";
-    Severity severity = guess ? Severity::kInfo : choice.severity[one.rule];
+    std::optional<Severity> severity;
+    if (!one.guess && one.confidence != "low" && page.confidence != "low")
+      severity = choice.severity[one.rule];
     if (!one.form.empty())
       severity = std::min(severity, rules.calibration().Most(page.id, one.form));
+    // A comment may silence what is not shown; it is of use nevertheless.
     const Bytes where = PlaceOf(unit, one);
     if (one.node != kNoNode ? suppressions.Silences(one.node, page.id)
                             : suppressions.SilencesLines(index.At(where.begin).line,
@@ -182,19 +180,17 @@ Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& ru
       ++out.suppressed;
       continue;
     }
-    Finding finding = FinishOne(unit, one, index, page, severity);
-    if (options.keep && !options.keep(finding)) {
+    Finding finding =
+        FinishOne(unit, one, index, page, severity.value_or(Severity::kInfo));
+    if (!severity) {
+      out.candidates.push_back(AsCandidate(finding, page));
+    } else if (options.keep && !options.keep(finding)) {
       ++out.not_kept;
-      continue;
+    } else {
+      ++out.counts[static_cast<size_t>(*severity)];
+      if (*severity >= options.min_severity) out.findings.push_back(std::move(finding));
     }
-    if (finding.confidence == "low") {
-      if (options.candidates) out.candidates.push_back(AsCandidate(finding, page.severity));
-      continue;
-    }
-    ++out.counts[static_cast<size_t>(severity)];
-    if (severity >= options.min_severity) out.findings.push_back(std::move(finding));
   }
-  if (options.report_unused_ignores) NoteUnused(unit, suppressions, rules, choice, &out.notes);
   return out;
 }
 

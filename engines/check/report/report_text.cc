@@ -130,6 +130,7 @@ ToolOutput Show(const Report& report, size_t first, bool full, size_t answer_byt
   output.structured = {
       {"findings", std::move(findings)},
       {"total", report.findings.size()},
+      {"to_judge", report.candidates.size()},
       {"counts",
        {{"error", report.counts[2]}, {"warning", report.counts[1]}, {"info", report.counts[0]}}},
       {"files_scanned", report.files_scanned},
@@ -152,6 +153,10 @@ ToolOutput Show(const Report& report, size_t first, bool full, size_t answer_byt
     text += std::to_string(report.findings.size() - next) +
             " findings more: the same call with cursor \"" + cursor + "\".\n";
   }
+  if (!report.candidates.empty()) {
+    text += ToJudgeText(output.structured["to_judge"]) +
+            ": the same call with detail \"candidates\".\n";
+  }
   if (!report.findings.empty()) {
     text += "Next: read mpnanny://rules/" +
             report.findings[first < report.findings.size() ? first : 0].rule +
@@ -172,6 +177,11 @@ ToolOutput Show(const Report& report, size_t first, bool full, size_t answer_byt
 }
 
 }  // namespace
+
+std::string ToJudgeText(const Json& count) {
+  return DumpJson(count) + (count == 1 ? " place" : " places") +
+         " to judge, which the text does not decide";
+}
 
 ToolOutput ShowReport(const Report& report, size_t first, bool full, size_t answer_bytes,
                       size_t most) {

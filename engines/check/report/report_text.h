@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "engines/call_context.h"
 #include "engines/check/engine.h"
@@ -17,6 +18,9 @@ namespace mpnanny::check {
 // findings are left.
 ToolOutput ShowReport(const Report& report, size_t first, bool full, size_t answer_bytes,
                       size_t most = SIZE_MAX);
+
+// "7 places to judge, which the text does not decide".
+std::string ToJudgeText(const Json& count);
 
 // The first of the report's notes, as they can be shown: for answers that need their room
 // otherwise.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engines/check/report/proof_report.h"
+#include "engines/check/report/report_text.h"
 
 namespace mpnanny::check {
 namespace {
@@ -127,6 +128,8 @@ std::string ToTerminal(const Json& structured, bool colour) {
   if (structured["suppressed"] != 0)
     text += "; " + structured["suppressed"].dump() + " suppressed by comments";
   text += ".\n";
+  if (structured.contains("to_judge") && structured["to_judge"] != 0)
+    text += ToJudgeText(structured["to_judge"]) + ": --detail candidates.\n";
   if (!structured["findings"].empty()) {
     text += "`mpnanny rules " + structured["findings"][0]["rule"].get<std::string>() +
             "` explains a rule; `# mpnanny: ignore[rule]` silences it on a line.\n";

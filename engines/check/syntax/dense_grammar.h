@@ -11,8 +11,7 @@
 
 namespace mpnanny::check {
 
-// To parse with. Queries are compiled for tree_sitter_python(): that walks the states' symbols, for
-// which the lists are the better form.
+// To parse with.
 const TSLanguage* DenseGrammar();
 
 }  // namespace mpnanny::check

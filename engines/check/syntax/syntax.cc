@@ -55,22 +55,25 @@ Result<Syntax> Syntax::Parse(std::string text, const CancelToken& cancel) {
   ParseArena::Install();
   Syntax syntax;
   syntax.text_ = std::make_unique<std::string>(std::move(text));
-  syntax.arena_ = std::make_unique<ParseArena>();
+  // The trees of all files together would take most of the memory, and its pages most of the time
+  // of getting it.
+  ParseArena arena;
+  const TSTree* tree = nullptr;
   {
-    const ParseArena::Scope scope(syntax.arena_.get());
+    const ParseArena::Scope scope(&arena);
     const TsParser parser(ts_parser_new());
     if (!ts_parser_set_language(parser.get(), DenseGrammar())) {
       return Internal("The Python grammar does not fit the tree-sitter library.");
     }
     ParseState state{&cancel, std::chrono::steady_clock::now() + kParseLimit};
     const TSInput input{syntax.text_.get(), ReadText, TSInputEncodingUTF8, nullptr};
-    syntax.tree_ = ts_parser_parse_with_options(parser.get(), nullptr, input, {&state, ShouldStop});
+    tree = ts_parser_parse_with_options(parser.get(), nullptr, input, {&state, ShouldStop});
   }
   MPN_TRY(cancel.Check());
-  if (!syntax.tree_) return InvalidInput("it takes longer than 5 s to parse");
+  if (tree == nullptr) return InvalidInput("it takes longer than 5 s to parse");
 
   syntax.nodes_.reserve(syntax.text_->size() / 4 + 16);
-  const TreeCopy copy = CopyTree(*syntax.tree_, &syntax.nodes_);
+  const TreeCopy copy = CopyTree(*tree, &syntax.nodes_);
   syntax.depth_ = copy.depth;
   if (copy.error >= 0) {
     const std::string& all = *syntax.text_;
@@ -78,11 +81,6 @@ Result<Syntax> Syntax::Parse(std::string text, const CancelToken& cancel) {
         1 + static_cast<int>(std::count(all.begin(), all.begin() + copy.error, '\n'));
   }
   return syntax;
-}
-
-void Syntax::ForgetTree() {
-  tree_ = nullptr;
-  arena_.reset();
 }
 
 std::string_view Syntax::Text(NodeId id) const {
@@ -113,18 +111,6 @@ NodeId Syntax::Unwrap(NodeId id) const {
     id = inner;
   }
   return id;
-}
-
-NodeId Syntax::Find(TSNode node) const {
-  const uint32_t begin = ts_node_start_byte(node);
-  const uint32_t end = ts_node_end_byte(node);
-  const Kind kind = KindOf(ts_node_symbol(node));
-  auto it = std::lower_bound(nodes_.begin() + 1, nodes_.end(), begin,
-                             [](const Node& a, uint32_t value) { return a.begin < value; });
-  for (; it != nodes_.end() && it->begin == begin; ++it) {
-    if (it->end == end && it->kind == kind) return static_cast<NodeId>(it - nodes_.begin()) - 1;
-  }
-  return kNoNode;
 }
 
 NodeId Syntax::At(uint32_t byte) const {

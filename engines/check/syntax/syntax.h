@@ -2,8 +2,7 @@
 //
 // tree-sitter's own tree answers "parent?" and "field?" by searching; the analyses ask that
 // constantly, so the tree is walked once and copied. Node 0 is the module. A Syntax owns its copy
-// of the text and, until ForgetTree(), tree-sitter's tree, which takes most of the memory;
-// otherwise immutable after Parse(), movable, safe to read from any thread.
+// of the text; immutable after Parse(), movable, safe to read from any thread.
 #ifndef MPNANNY_ENGINES_CHECK_SYNTAX_SYNTAX_H_
 #define MPNANNY_ENGINES_CHECK_SYNTAX_SYNTAX_H_
 
@@ -164,10 +163,6 @@ class Syntax {
   bool Is(NodeId id, Kind kind) const { return id != kNoNode && (*this)[id].kind == kind; }
   std::string_view Text(NodeId id) const;
   const std::string& text() const { return *text_; }
-  // Null after ForgetTree().
-  const TSTree* tree() const { return tree_; }
-  // Frees tree-sitter's tree; the copy stays.
-  void ForgetTree();
 
   // The first child in that field, or kNoNode.
   NodeId Child(NodeId id, uint16_t field) const;
@@ -175,8 +170,6 @@ class Syntax {
   ChildList Children(NodeId id) const;
   // Looks through parentheses and `await`.
   NodeId Unwrap(NodeId id) const;
-  // The node that tree-sitter calls `node`, or kNoNode if it is none that was kept.
-  NodeId Find(TSNode node) const;
   // The innermost node that holds the byte, or kNoNode.
   NodeId At(uint32_t byte) const;
   // The nearest ancestor (not `id` itself) of that kind, or kNoNode.
@@ -197,8 +190,6 @@ class Syntax {
   static size_t Index(NodeId id) { return static_cast<size_t>(id + 1); }
 
   std::unique_ptr<std::string> text_;  // on the heap: views into it survive a move
-  std::unique_ptr<ParseArena> arena_;  // holds the tree
-  const TSTree* tree_ = nullptr;
   // The first one is kNoNode's: broken code lacks what rules look for.
   std::vector<Node> nodes_ = std::vector<Node>(1);
   int error_line_ = 0;

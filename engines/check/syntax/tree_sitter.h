@@ -20,8 +20,6 @@ struct HandleDeleter {
 
 using TsParser = std::unique_ptr<TSParser, HandleDeleter<ts_parser_delete>>;
 using TsTree = std::unique_ptr<TSTree, HandleDeleter<ts_tree_delete>>;
-using TsQuery = std::unique_ptr<TSQuery, HandleDeleter<ts_query_delete>>;
-using TsQueryCursor = std::unique_ptr<TSQueryCursor, HandleDeleter<ts_query_cursor_delete>>;
 
 }  // namespace mpnanny::check
 

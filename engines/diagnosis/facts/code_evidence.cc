@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "engines/check/engine.h"
 #include "engines/check/inputs/sources.h"
+#include "engines/check/rule_set.h"
 #include "engines/check/shared_rules.h"
 #include "engines/diagnosis/facts/excerpts.h"
 
@@ -19,10 +20,10 @@ constexpr size_t kMaxFindings = 200;
 // Some 100,000 lines: seconds. A whole library, as transformers, takes the better part of a minute.
 constexpr size_t kMostCode = 4'000'000;  // bytes
 
-bool IsNear(const check::Finding& finding, const Place& producer) {
+bool IsNear(const std::string& path, int line, const Place& producer) {
   return producer.line > 0 &&
-         std::filesystem::path(finding.path).filename().generic_string() == producer.file &&
-         std::abs(finding.line - producer.line) <= kNearLines;
+         std::filesystem::path(path).filename().generic_string() == producer.file &&
+         std::abs(line - producer.line) <= kNearLines;
 }
 
 // Leaves what can be checked while somebody waits: first the files that the record names, then
@@ -89,7 +90,17 @@ Result<void> CheckCode(const std::vector<std::string>& paths, const ToolContext&
     facts.findings.push_back({finding.rule, check::SeverityName(finding.severity),
                               EscapeControl(finding.path, 200) + ":" + std::to_string(finding.line),
                               EscapeControl(finding.message, 300), finding.cases,
-                              IsNear(finding, producer)});
+                              IsNear(finding.path, finding.line, producer)});
+  }
+  // Of places to judge only those at the producer say anything about this run.
+  for (const check::Candidate& one : report.candidates) {
+    if (facts.findings.size() >= kMaxFindings) break;
+    if (!IsNear(one.path, one.line, producer)) continue;
+    const check::RulePage* const page = rules->Find(one.rule);
+    facts.findings.push_back({one.rule, "candidate",
+                              EscapeControl(one.path, 200) + ":" + std::to_string(one.line),
+                              EscapeControl(one.hazard, 300),
+                              page == nullptr ? std::vector<std::string>() : page->cases, true});
   }
   std::stable_partition(facts.findings.begin(), facts.findings.end(),
                         [](const StaticFinding& finding) { return finding.near_source; });
