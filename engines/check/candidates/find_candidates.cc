@@ -48,6 +48,7 @@ class Matcher {
   Matcher(const Unit& unit, Suppressions& suppressions)
       : unit_(unit),
         facts_(*unit.facts),
+        lowers_(LowersPrecision(facts_.project)),
         autocast_(HasAutocast(facts_.project)),
         cast_(IsCast(facts_.project)),
         types_(facts_, cast_),
@@ -58,7 +59,7 @@ class Matcher {
 
   std::vector<Candidate> All(const std::function<bool(std::string_view rule)>& wanted) {
     for (const Hazard& hazard : Hazards()) {
-      if (!wanted(hazard.rule)) continue;
+      if (!wanted(hazard.rule) || !Counts(hazard.where)) continue;
       for (std::string_view rest = hazard.names; !rest.empty();) {
         const size_t end = std::min(rest.find(' '), rest.size());
         Row(hazard, rest.substr(0, end));
@@ -66,7 +67,7 @@ class Matcher {
       }
     }
     for (const TrainingHazard& one : FindTrainingHazards(facts_)) {
-      if (wanted(one.rule) && !suppressions_.Silences(one.node, one.rule)) Training(one);
+      if (wanted(one.rule) && (lowers_ || one.in_fp32) && !suppressions_.Silences(one.node, one.rule)) Training(one);
     }
     std::vector<Candidate> all;
     for (auto& [line, candidate] : by_line_) all.push_back(std::move(candidate));
@@ -74,6 +75,10 @@ class Matcher {
   }
 
  private:
+  bool Counts(Where where) const {
+    return where == Where::kAny || (lowers_ && (where == Where::k16Bit || fp16_));
+  }
+
   void Row(const Hazard& hazard, std::string_view name) {
     const Fields& f = PythonFields();
     const Syntax& syntax = facts_.syntax;
@@ -117,6 +122,12 @@ class Matcher {
         return true;
     }
     return false;
+  }
+
+  bool IsGivenFp32(NodeId call) const {
+    const std::string type = facts_.names.Resolve(facts_.names.Argument(call, -1, "dtype"));
+    return type == "torch.float32" || type == "torch.float" || type == "torch.float64" ||
+           type == "torch.double";
   }
 
   // True for an expression that NumPy, math or another framework computes with.
@@ -174,9 +185,10 @@ class Matcher {
     const bool safe =
         hazard.autocast == "converts" ||
         (hazard.autocast != "any" && (cast == CastPolicy::kFp32 || cast == CastPolicy::kPromote));
-    if (hazard.fp16_only && (!fp16_ || (region != nullptr && region->dtype == HalfType::kBf16)))
+    if (hazard.where == Where::kFp16 && region != nullptr && region->dtype == HalfType::kBf16)
       return 0;
-    if (off) return kRegionOff;
+    if (hazard.where == Where::kAny) return kNoRegion;
+    if (off) return hazard.autocast == "on" ? 0 : kRegionOff;
     if (on) return safe ? 0 : kUnderRegion;
     if (IsCalledWithAutocastOff(facts_.bindings, facts_.regions, facts_.syntax.FunctionOf(at.node)))
       return kRegionOff;
@@ -226,6 +238,8 @@ class Matcher {
     if (at.is_call && facts_.syntax.Text(at.left) == "self") return;
     const double place = Place(at.node);
     const ShownType type = Judge(hazard, at);
+    // softmax(x, dtype=torch.float32): computed and stored in the type that is given.
+    if (at.is_call && hazard.judged == Judged::kLeft && IsGivenFp32(at.node)) return;
     double of_type = kNotAsked;
     if (hazard.judged != Judged::kNothing) {
       if (type.type == Shown::kHalf) {
@@ -339,7 +353,7 @@ class Matcher {
 
   const Unit& unit_;
   const FileFacts& facts_;
-  const bool autocast_, cast_;
+  const bool lowers_, autocast_, cast_;
   ValueTypes types_;
   Suppressions& suppressions_;
   bool fp16_ = false;
@@ -351,8 +365,7 @@ class Matcher {
 std::vector<Candidate> FindCandidates(const Unit& unit,
                                       const std::function<bool(std::string_view rule)>& wanted,
                                       Suppressions& suppressions) {
-  if (!unit.facts || !LowersPrecision(unit.facts->project)) return {};
-  if (!unit.facts->names.ImportsModule("torch")) return {};
+  if (!unit.facts || !unit.facts->names.ImportsModule("torch")) return {};
   return Matcher(unit, suppressions).All(wanted);
 }
 

@@ -16,7 +16,8 @@
 namespace mpnanny::check {
 
 // At most one a line, the one with the highest score; in no order. Nothing of a file that does not
-// import torch, nor of a project in which nothing can be 16-bit; nothing that a comment silences.
+// import torch; of a project in which nothing can be 16-bit only what goes wrong in FP32 as well;
+// nothing that a comment silences.
 // `wanted`: whether candidates of that rule's page count.
 std::vector<Candidate> FindCandidates(const Unit& unit,
                                       const std::function<bool(std::string_view rule)>& wanted,

@@ -25,6 +25,13 @@ enum class Judged : uint8_t {
 // What happens, worst first.
 enum class Harm : uint8_t { kRaises, kNonFinite, kWrong, kRounded };
 
+// In which projects it counts.
+enum class Where : uint8_t {
+  kFp16,   // BF16 has the range for it
+  k16Bit,  // either type
+  kAny,    // whatever the precision is
+};
+
 struct Hazard {
   std::string_view rule;   // the page that explains it: rules/<rule>.md
   std::string_view names;  // operators, separated by spaces
@@ -32,10 +39,11 @@ struct Hazard {
   bool (*when)(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
   Judged judged;
   Harm harm;
-  bool fp16_only;  // BF16 has the range for it
+  Where where;
   // The operator whose place in autocast's table counts: under autocast one of its FP32 operators
   // is safe. "": the occurrence's own; "any": the hazard stands whatever autocast does;
-  // "converts": autocast gives the operands one type, so that it is safe under it.
+  // "converts": autocast gives the operands one type, so that it is safe under it; "on": it stands
+  // only where autocast is on.
   std::string_view autocast;
   std::string_view what;      // "exp is infinite above 11.09 in FP16"
   std::string_view question;  // what decides

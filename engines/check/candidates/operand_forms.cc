@@ -258,6 +258,10 @@ bool EitherOfPositions(const FileFacts& facts, ValueTypes&, const Occurrence& at
 
 bool TypedLikeActivations(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {
   const NodeId dtype = facts.names.Argument(at.node, -1, "dtype");
+  // BF16 holds whole numbers up to 256.
+  const NodeId second = facts.names.Argument(at.node, 1, "end");
+  const auto end = Constant(facts, second == kNoNode ? facts.names.Argument(at.node, 0, "") : second);
+  if (end && *end <= 257) return false;
   return dtype != kNoNode && types.Of(at.node).type != Shown::kFp32 &&
          types.Of(at.node).type != Shown::kIndex;
 }
@@ -322,7 +326,15 @@ bool TypesMayDifferThroughIndex(const FileFacts& facts, ValueTypes& types, const
 
 bool ToHalf(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {
   if (types.Of(at.node).type != Shown::kHalf) return false;
-  return facts.syntax.FunctionOf(at.node) != 0;
+  const std::initializer_list<std::string_view> losses = {"mse_loss", "l1_loss", "smooth_l1_loss",
+                                                          "huber_loss", "cross_entropy"};
+  if (IsCallOf(facts, at.left, losses)) return true;
+  const NodeId list = facts.syntax[at.node].parent;
+  const Call* const outer =
+      list == kNoNode ? nullptr : facts.names.CallAt(facts.syntax[list].parent);
+  return outer != nullptr &&
+         (outer->callee == "torch.nn.Parameter" ||
+          std::find(losses.begin(), losses.end(), TorchFunction(outer->callee)) != losses.end());
 }
 
 bool IsAverage(const FileFacts& facts, ValueTypes&, const Occurrence& at) {

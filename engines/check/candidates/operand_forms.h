@@ -68,7 +68,7 @@ bool Fp32Input(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 bool Fp32TensorJoins(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 // Written through a mask or through a list of places, which does not convert.
 bool TypesMayDifferThroughIndex(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
-// loss.half(), logits.half(): of something that is known to be FP32, or not known at all.
+// nn.Parameter(w.half()), mse_loss(x, y.half()), mse_loss(x, y).half()
 bool ToHalf(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 // decay * average + (1 - decay) * x, average.mul_(d).add_(…), average.lerp_(x, w)
 bool IsAverage(const FileFacts& facts, ValueTypes& types, const Occurrence& at);

@@ -11,7 +11,7 @@ bool IsDynamic(const Settings& all) {
   return all.MayBeFp16() && all.Number(Option::kLossScale).value_or(0) <= 0;
 }
 
-constexpr SettingHazard kTable[] = {
+constexpr SettingHazard kSettingTable[] = {
     {"static-loss-scale", Option::kLossScale,
      [](const Settings& all, const Setting& one) {
        return one.number.value_or(0) > 0 && all.MayBeFp16();  // DeepSpeed's 0 is a dynamic one
@@ -98,7 +98,7 @@ constexpr SettingHazard kTable[] = {
 
 }  // namespace
 
-std::span<const SettingHazard> SettingHazards() { return kTable; }
+std::span<const SettingHazard> SettingHazards() { return kSettingTable; }
 
 void AddSettingCandidates(const Unit& unit, const std::vector<Settings>& settings,
                           const std::function<bool(std::string_view rule)>& wanted,
@@ -106,7 +106,7 @@ void AddSettingCandidates(const Unit& unit, const std::vector<Settings>& setting
   if (settings.empty()) return;
   const TextIndex lines(unit.Text());
   for (const Settings& all : settings) {
-    for (const SettingHazard& hazard : kTable) {
+    for (const SettingHazard& hazard : kSettingTable) {
       const Setting* const one = all.Find(hazard.option);
       if (one == nullptr || !wanted(hazard.rule) || !hazard.when(all, *one)) continue;
       const int first = lines.At(one->where.begin).line;

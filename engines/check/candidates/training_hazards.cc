@@ -11,13 +11,13 @@
 namespace mpnanny::check {
 namespace {
 
-using Hazards = std::vector<TrainingHazard>;
+
 
 bool HasLiteralDtype(const Autocast& region) {
   return region.dtype_given && region.dtype != HalfType::kUnknown;
 }
 
-void OfRegions(const FileFacts& facts, Hazards* found) {
+void OfRegions(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   const std::vector<Autocast>& regions = facts.regions.all();
   const bool configured = std::any_of(regions.begin(), regions.end(), [](const Autocast& one) {
     return !one.foreign && one.dtype_given && one.dtype == HalfType::kUnknown;
@@ -30,7 +30,8 @@ void OfRegions(const FileFacts& facts, Hazards* found) {
                         "a dtype that is written here", "what the setting can be",
                         "With the other format set, does a step run in both?", kPossible});
     }
-    if (!region.dtype_given && facts.project.bf16_autocast) {
+    if (!region.dtype_given && facts.project.bf16_autocast &&
+        !HasSplat(facts, facts.bindings.ValueOf(region.node))) {
       found->push_back({region.node, "autocast-no-dtype",
                         "this autocast takes its device's default dtype, FP16 on CUDA",
                         "autocast without dtype", "which dtype the project means to train in",
@@ -48,7 +49,7 @@ void OfRegions(const FileFacts& facts, Hazards* found) {
 }
 
 // backward() and step() in the body of an autocast region.
-void InRegions(const FileFacts& facts, Hazards* found) {
+void InRegions(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   const auto in_region = [&](const Call& call) {
     const Autocast* const region = facts.regions.At(call.node);
     return region != nullptr && region->enabled != Tri::kNo &&
@@ -74,7 +75,7 @@ void InRegions(const FileFacts& facts, Hazards* found) {
 }
 
 // What a model is called under.
-void OfModelCalls(const FileFacts& facts, Hazards* found) {
+void OfModelCalls(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   const std::vector<ModelCall> calls = FindModelCalls(facts);
   for (const ModelCall& first : calls) {
     const Autocast* const region = facts.regions.At(first.node);
@@ -94,9 +95,13 @@ void OfModelCalls(const FileFacts& facts, Hazards* found) {
                         "Is it one process a device (DistributedDataParallel) instead?", kLikely});
     }
     if (!region->caches || !facts.regions.NoGradAt(first.node)) continue;
+    // A branch that returns is not followed by what stands behind it.
+    const NodeId branch = facts.syntax.Enclosing(first.node, Kind::kIf);
+    const NodeId last = branch == kNoNode ? kNoNode : facts.syntax[branch].after;
     const bool trained = std::any_of(calls.begin(), calls.end(), [&](const ModelCall& second) {
       return second.node > first.node && second.key == first.key &&
-             facts.regions.At(second.node) == region && !facts.regions.NoGradAt(second.node);
+             facts.regions.At(second.node) == region && !facts.regions.NoGradAt(second.node) &&
+             !(last != kNoNode && second.node < last && branch > facts.syntax.FunctionOf(first.node));
     });
     if (!trained) continue;
     found->push_back({first.node, "autocast-cache-no-grad",
@@ -108,7 +113,7 @@ void OfModelCalls(const FileFacts& facts, Hazards* found) {
   }
 }
 
-void OfScalers(const FileFacts& facts, Hazards* found) {
+void OfScalers(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   const auto made_of = [&](std::string_view name, std::string_view module) {
     const auto calls = facts.names.CallsNamed(name);
     return std::any_of(calls.begin(), calls.end(),
@@ -131,7 +136,9 @@ void OfScalers(const FileFacts& facts, Hazards* found) {
         !facts.regions.all().empty() &&
         std::all_of(facts.regions.all().begin(), facts.regions.all().end(),
                     [](const Autocast& region) { return region.dtype == HalfType::kFp16; });
-    if (!made.enabled_given && !all_fp16 &&
+    // `GradScaler() if dtype == torch.float16 else None` asks.
+    const bool chosen = facts.syntax.Is(facts.syntax[made.call].parent, Kind::kConditional);
+    if (!made.enabled_given && !chosen && !all_fp16 &&
         (facts.project.bf16_autocast || facts.project.other_autocast)) {
       found->push_back({made.call, "scaler-with-bf16",
                         "the scaler is always on, and autocast is not always FP16",
@@ -146,32 +153,8 @@ void OfScalers(const FileFacts& facts, Hazards* found) {
   }
 }
 
-// What reads or limits gradients where a scaler is at work and no unscale_() stands before it.
-void OfGradients(const FileFacts& facts, Hazards* found) {
-  const auto unscaled_before = [&](NodeId node) {
-    const NodeId function = facts.syntax.FunctionOf(node);
-    return std::any_of(facts.scalers.calls().begin(), facts.scalers.calls().end(),
-                       [&](const ScalerCall& call) {
-                         return call.op == ScalerCall::Op::kUnscale && call.call < node &&
-                                facts.syntax.FunctionOf(call.call) == function;
-                       });
-  };
-  if (!facts.project.grad_scaler) return;
-  for (const std::string_view name :
-       {"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "get_total_norm"}) {
-    for (const Call* call : facts.names.CallsNamed(name)) {
-      if (unscaled_before(call->node)) continue;
-      found->push_back({call->node, "clip-before-unscale",
-                        "gradients are limited while they may carry the loss scale",
-                        "no unscale_() stands before it in this function",
-                        "whether the loss was scaled, and who unscales",
-                        "Does scaler.unscale_(optimizer) run first on every path?", kLikely});
-    }
-  }
-}
-
 // What the order of the scaler's calls shows, and what depends on who reads it.
-void OfOrder(const FileFacts& facts, Hazards* found) {
+void OfOrder(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   std::set<std::string> optimizers;
   for (const ScalerCall& call : facts.scalers.calls()) {
     if (!call.optimizer.empty()) optimizers.insert(call.optimizer);
@@ -199,18 +182,23 @@ void OfOrder(const FileFacts& facts, Hazards* found) {
 }
 
 // Gradients of gradients, and gradients on their way between ranks.
-void OfGradientTraffic(const FileFacts& facts, Hazards* found) {
+void OfGradientTraffic(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   for (const Call* call : facts.names.CallsNamed("grad")) {
-    const Autocast* const region = facts.regions.At(call->node);
-    if (call->callee != "torch.autograd.grad" || region == nullptr ||
-        region->enabled == Tri::kNo || region->dtype == HalfType::kBf16 ||
+    const NodeId function = facts.syntax.FunctionOf(call->node);
+    const bool knows_scale = std::any_of(
+        facts.scalers.calls().begin(), facts.scalers.calls().end(), [&](const ScalerCall& one) {
+          return one.op == ScalerCall::Op::kGetScale &&
+                 facts.syntax.FunctionOf(one.call) == function;
+        });
+    if (call->callee != "torch.autograd.grad" || knows_scale ||
         !facts.syntax.Is(facts.names.Argument(call->node, -1, "create_graph"), Kind::kTrue) ||
+        !(facts.project.grad_scaler || facts.project.fp16_on_cuda) ||
         !facts.scalers.ScaledBy(facts.names.Argument(call->node, 0, "outputs")).empty())
       continue;
     found->push_back({call->node, "gradient-penalty-unscaled",
                       "gradients are taken of FP16 outputs that no scale protects: below 6e-8 "
                       "they are zero",
-                      "autograd.grad() under autocast, without scaler.scale()",
+                      "autograd.grad(create_graph=True) without scaler.scale()",
                       "how small these gradients are",
                       "Are the outputs scaled first, and the gradients divided by get_scale()?",
                       kLikely});
@@ -239,7 +227,7 @@ void OfGradientTraffic(const FileFacts& facts, Hazards* found) {
 }
 
 // A step that one rank leaves out by itself, while the others wait for its gradients.
-void OfRanks(const FileFacts& facts, Hazards* found) {
+void OfRanks(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   const Fields& f = PythonFields();
   const auto leaves_turn = [&](NodeId branch) {
     const std::vector<NodeId> body =
@@ -271,45 +259,22 @@ void OfRanks(const FileFacts& facts, Hazards* found) {
                         "the rank whose value is not finite leaves out this step, and the others "
                         "wait for its gradients in backward()",
                         "each rank decides for itself", "whether the ranks agree before it",
-                        "Is the decision reduced over the ranks first?", kLikely});
+                        "Is the decision reduced over the ranks first?", kLikely, true});
     }
-  }
-}
-
-// backward() of a loss that no scaler has scaled, where autocast may be FP16.
-void OfBackward(const FileFacts& facts, Hazards* found) {
-  const ProjectFacts& project = facts.project;
-  if (!(project.fp16_on_cuda || project.other_autocast || project.grad_scaler) ||
-      project.scaling_elsewhere)
-    return;
-  for (const Call* call : facts.names.CallsNamed("backward")) {
-    if (call->receiver == kNoNode || !facts.scalers.ScaledBy(call->receiver).empty()) continue;
-    const NodeId loss = Traced(facts, call->receiver);
-    if (!facts.scalers.ScaledBy(loss).empty() || facts.syntax.Is(call->receiver, Kind::kCall))
-      continue;
-    const bool scaler = project.grad_scaler;
-    found->push_back({call->node, scaler ? "backward-unscaled" : "fp16-autocast-without-scaler",
-                      scaler ? "this backward() is plain, and other code of the project scales"
-                             : "autocast may be FP16 here, and nothing scales the loss",
-                      "a plain backward()", "whether the forward pass ran in FP16",
-                      "In FP16 gradients below 6e-8 are zero: is the loss scaled?",
-                      scaler ? kSeldom : kLikely});
   }
 }
 
 }  // namespace
 
 std::vector<TrainingHazard> FindTrainingHazards(const FileFacts& facts) {
-  Hazards found;
+  std::vector<TrainingHazard> found;
   OfRegions(facts, &found);
   InRegions(facts, &found);
   OfModelCalls(facts, &found);
   OfScalers(facts, &found);
-  OfGradients(facts, &found);
   OfOrder(facts, &found);
   OfGradientTraffic(facts, &found);
   OfRanks(facts, &found);
-  OfBackward(facts, &found);
   AddWeightHazards(facts, &found);
   return found;
 }

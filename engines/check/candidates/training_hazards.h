@@ -20,6 +20,7 @@ struct TrainingHazard {
   std::string_view unknown;   // what it does not
   std::string_view question;  // what decides
   double score = 0;
+  bool in_fp32 = false;  // whatever the project's precision is
 };
 
 // How likely it is that the place matters, by kind: they order, nothing is claimed with them.

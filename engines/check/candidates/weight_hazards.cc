@@ -10,34 +10,30 @@
 namespace mpnanny::check {
 namespace {
 
-using Hazards = std::vector<TrainingHazard>;
 
-void OfWeights(const FileFacts& facts, Hazards* found) {
-  const bool trains = !facts.names.CallsNamed("backward").empty() ||
-                      !facts.names.CallsNamed("step").empty() || facts.project.hf_trainer ||
-                      !facts.names.CallsNamed("train").empty();
-  for (const WeightCast& cast : FindWeightCasts(facts)) {
-    if (cast.type == HalfType::kUnknown) continue;
-    const bool fp16 = cast.type == HalfType::kFp16;
-    const bool scaler = fp16 && facts.project.grad_scaler;
-    found->push_back(
-        {cast.node,
-         scaler ? "fp16-weights-with-scaler"
-         : fp16 ? "half-params-optimizer"
-                : "bf16-params-optimizer",
-         scaler ? "weights are FP16 here; a GradScaler refuses FP16 gradients"
-                : "cast to 16 bits: of weights that an optimizer trains, updates under half an "
-                  "ulp are lost",
-         cast.loaded ? "loaded in 16 bits" : "cast to 16 bits",
-         "whether an optimizer trains them, and whether it keeps FP32 copies",
-         "Are these weights trained? Then keep them in FP32 and use autocast.",
-         trains ? kLikely : kSeldom});
+
+void OfOptimizers(const FileFacts& facts, std::vector<TrainingHazard>* found) {
+  for (const HalfOptimizer& one : FindHalfOptimizers(facts)) {
+    if (one.type != HalfType::kFp16) continue;  // bf16-params-optimizer reports it
+    found->push_back({one.call, "half-params-optimizer",
+                      "the optimizer is given weights that were made FP16: updates below 2^-11 of "
+                      "a weight are lost",
+                      "FP16 weights in an optimizer", "whether it keeps FP32 copies",
+                      "Are these weights trained? Then keep them in FP32 and use autocast.",
+                      kLikely});
   }
 }
 
-void OfFunctions(const FileFacts& facts, Hazards* found) {
+void OfFunctions(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   for (const AutogradFunction& function : FindAutogradFunctions(facts)) {
-    if (function.custom_fwd && function.custom_bwd) continue;
+    // One that casts, or asks whether autocast is on, minds its dtypes itself.
+    const bool neither = !function.custom_fwd && !function.custom_bwd;
+    if ((function.custom_fwd && function.custom_bwd) ||
+        (neither && (FirstCastOperation(facts, function.forward) == kNoNode ||
+                     FirstCastOperation(facts, function.backward) == kNoNode ||
+                     NamesAny(facts, function.klass,
+                              {"autocast", "amp", "dtype", "float", "half", "type_as"}))))
+      continue;
     found->push_back(
         {function.custom_fwd ? function.backward : function.forward,
          "custom-function-no-custom-fwd",
@@ -46,15 +42,20 @@ void OfFunctions(const FileFacts& facts, Hazards* found) {
          function.custom_fwd ? "backward without custom_bwd" : "forward without custom_fwd",
          "whether it is called under autocast",
          "Do forward and backward work in one type, whatever they are handed?",
-         FirstCastOperation(facts, function.klass) != kNoNode ? kLikely : kSeldom});
+         neither ? kPossible : kLikely});
   }
 }
 
 // What becomes of weights and buffers on their way through defaults, checkpoints and devices.
-void OfStates(const FileFacts& facts, Hazards* found) {
+void OfStates(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   for (const Call* call : facts.names.CallsNamed("set_default_dtype")) {
     const NodeId type = facts.names.Argument(call->node, 0, "d");
-    if (!call->callee.starts_with("torch.") || type == kNoNode ||
+    const auto others = facts.names.CallsNamed("set_default_dtype");
+    const bool set_back = std::any_of(others.begin(), others.end(), [&](const Call* other) {
+      return other->node > call->node &&
+             facts.syntax.FunctionOf(other->node) == facts.syntax.FunctionOf(call->node);
+    });
+    if (!call->callee.starts_with("torch.") || type == kNoNode || set_back ||
         facts.regions.ReadHalfType(type) == HalfType::kUnknown)
       continue;
     found->push_back({call->node, "default-dtype-half",
@@ -88,12 +89,12 @@ void OfStates(const FileFacts& facts, Hazards* found) {
                       "to_empty() leaves buffers with persistent=False as memory that was never "
                       "written: no checkpoint brings them back",
                       "the project registers such a buffer", "whether anything fills it again",
-                      "What gives the buffers their values after this line?", kLikely});
+                      "What gives the buffers their values after this line?", kLikely, true});
   }
 }
 
 // Quantised layers that compute in another 16-bit type than the training.
-void OfQuantisation(const FileFacts& facts, Hazards* found) {
+void OfQuantisation(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   const auto configs = facts.names.CallsNamed("BitsAndBytesConfig");
   if (configs.empty()) return;
   for (const PrecisionSetup& setup : FindPrecisionSetups(facts)) {
@@ -113,13 +114,13 @@ void OfQuantisation(const FileFacts& facts, Hazards* found) {
 }
 
 // Switches that lower the precision of FP32, and tools that torch has replaced.
-void OfSwitches(const FileFacts& facts, Hazards* found) {
+void OfSwitches(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   const auto tf32 = [&](NodeId node) {
     found->push_back({node, "allow-tf32",
                       "TF32 keeps 11 bits of FP32's 24 in products, also where FP32 is meant as "
                       "the safe place",
                       "TF32 is switched on", "what is kept in FP32 for its precision",
-                      "Do losses, norms or positions multiply matrices in FP32?", kSeldom});
+                      "Do losses, norms or positions multiply matrices in FP32?", kSeldom, true});
   };
   for (const NodeId id : facts.assignments) {
     const NodeId target = facts.syntax.Child(id, PythonFields().left);
@@ -147,7 +148,7 @@ void OfSwitches(const FileFacts& facts, Hazards* found) {
 }  // namespace
 
 void AddWeightHazards(const FileFacts& facts, std::vector<TrainingHazard>* found) {
-  OfWeights(facts, found);
+  OfOptimizers(facts, found);
   OfFunctions(facts, found);
   OfStates(facts, found);
   OfQuantisation(facts, found);
