@@ -7,13 +7,19 @@
 namespace mpnanny::check {
 namespace {
 
-// The message of the only finding of that rule; "" if there is none, or several.
+// The message of the only finding, or place to judge, of that rule; "" if there is none, or several.
 std::string MessageOf(const std::string& rule, const std::string& code) {
   std::string message;
-  for (const Finding& finding : CheckCode(code).findings) {
+  const Report report = CheckCode(code);
+  for (const Finding& finding : report.findings) {
     if (finding.rule != rule) continue;
     if (!message.empty()) return "";
     message = finding.message;
+  }
+  for (const Candidate& one : report.candidates) {
+    if (one.rule != rule) continue;
+    if (!message.empty()) return "";
+    message = one.hazard;
   }
   return message;
 }

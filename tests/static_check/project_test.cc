@@ -16,6 +16,11 @@ std::set<std::string> FoundIn(const std::vector<Source>& sources) {
   std::set<std::string> found;
   for (const Finding& finding : report->findings)
     found.insert(finding.path + ":" + std::to_string(finding.line) + " " + finding.rule);
+  // What callers hand in is known and no proof: what the rule itself reports as a place to judge.
+  for (const Candidate& one : report->candidates) {
+    if (one.unknown == std::vector<std::string>{"whether it is so: the text does not prove it"})
+      found.insert(one.path + ":" + std::to_string(one.line) + " " + one.rule);
+  }
   return found;
 }
 

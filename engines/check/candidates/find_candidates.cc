@@ -21,6 +21,8 @@ constexpr double kUnderRegion = 1.0, kRegionOff = 0.75, kNoRegion = 0.8, kOnlyIf
 constexpr double kNoGrad = 0.1, kModuleCode = 0.2, kPlainFunction = 0.7, kConstructor = 0.15;
 
 constexpr size_t kMostCode = 240;
+// What a row is called where autocast is off and nothing shows a cast.
+constexpr std::string_view kUncast = "autocast-disabled-no-float";
 
 const char* TypeText(HalfType type) {
   return type == HalfType::kFp16 ? "float16" : type == HalfType::kBf16 ? "bfloat16" : "its dtype";
@@ -45,21 +47,23 @@ bool LowersPrecision(const ProjectFacts& project) {
 
 class Matcher {
  public:
-  Matcher(const Unit& unit, Suppressions& suppressions)
+  Matcher(const Unit& unit, const std::function<bool(std::string_view rule)>& wanted,
+          Suppressions& suppressions)
       : unit_(unit),
         facts_(*unit.facts),
         lowers_(LowersPrecision(facts_.project)),
         autocast_(HasAutocast(facts_.project)),
         cast_(IsCast(facts_.project)),
         types_(facts_, cast_),
+        wanted_(wanted),
         suppressions_(suppressions) {
     const ProjectFacts& project = facts_.project;
     fp16_ = !(project.bf16_autocast && !project.grad_scaler && !project.fp16_on_cuda);
   }
 
-  std::vector<Candidate> All(const std::function<bool(std::string_view rule)>& wanted) {
+  std::vector<Candidate> All() {
     for (const Hazard& hazard : Hazards()) {
-      if (!wanted(hazard.rule) || !Counts(hazard.where)) continue;
+      if (!Counts(hazard.where) || !(wanted_(hazard.rule) || wanted_(kUncast))) continue;
       for (std::string_view rest = hazard.names; !rest.empty();) {
         const size_t end = std::min(rest.find(' '), rest.size());
         Row(hazard, rest.substr(0, end));
@@ -67,7 +71,7 @@ class Matcher {
       }
     }
     for (const TrainingHazard& one : FindTrainingHazards(facts_)) {
-      if (wanted(one.rule) && (lowers_ || one.in_fp32) && !suppressions_.Silences(one.node, one.rule)) Training(one);
+      if (wanted_(one.rule) && (lowers_ || one.in_fp32) && !suppressions_.Silences(one.node, one.rule)) Training(one);
     }
     std::vector<Candidate> all;
     for (auto& [line, candidate] : by_line_) all.push_back(std::move(candidate));
@@ -258,20 +262,25 @@ class Matcher {
     const int line = LineOf(at.node);
     if (const auto it = by_line_.find(line); it != by_line_.end() && it->second.score >= score)
       return;
+    // Where autocast is off, what is missing is the cast.
+    const Autocast* const region = facts_.regions.At(at.node);
+    const bool uncast = region != nullptr && region->enabled == Tri::kNo &&
+                        type.type == Shown::kUnknown && hazard.judged != Judged::kNothing;
+    const std::string_view rule = uncast ? kUncast : hazard.rule;
+    if (!wanted_(rule)) return;
     if (hazard.when != nullptr && !hazard.when(facts_, types_, at)) return;
     if (IsForOthers(at.node)) return;
-    if (suppressions_.Silences(at.node, hazard.rule)) return;
-    by_line_[line] = Tell(hazard, at, type, score);
+    if (suppressions_.Silences(at.node, rule)) return;
+    by_line_[line] = Tell(hazard, rule, at, type, score);
   }
 
-  Candidate Tell(const Hazard& hazard, const Occurrence& at, ShownType type, double score) const {
+  Candidate Tell(const Hazard& hazard, std::string_view rule, const Occurrence& at, ShownType type,
+                 double score) const {
     Candidate candidate;
     const Autocast* const region = facts_.regions.At(at.node);
     const bool off = region != nullptr && region->enabled == Tri::kNo;
-    // Where autocast is off, what is missing is the cast.
-    const bool uncast = off && type.type == Shown::kUnknown && hazard.judged != Judged::kNothing;
-    candidate.rule = uncast ? "autocast-disabled-no-float" : std::string(hazard.rule);
-    candidate.hazard = (uncast ? "autocast is off here and nothing shows a cast to FP32: " : "") +
+    candidate.rule = rule;
+    candidate.hazard = (rule == kUncast ? "autocast is off here and nothing shows a cast to FP32: " : "") +
                        std::string(hazard.what);
     candidate.question = hazard.question;
     candidate.score = score;
@@ -355,6 +364,7 @@ class Matcher {
   const FileFacts& facts_;
   const bool lowers_, autocast_, cast_;
   ValueTypes types_;
+  const std::function<bool(std::string_view rule)>& wanted_;
   Suppressions& suppressions_;
   bool fp16_ = false;
   std::map<int, Candidate> by_line_;
@@ -366,7 +376,7 @@ std::vector<Candidate> FindCandidates(const Unit& unit,
                                       const std::function<bool(std::string_view rule)>& wanted,
                                       Suppressions& suppressions) {
   if (!unit.facts || !unit.facts->names.ImportsModule("torch")) return {};
-  return Matcher(unit, suppressions).All(wanted);
+  return Matcher(unit, wanted, suppressions).All();
 }
 
 }  // namespace mpnanny::check

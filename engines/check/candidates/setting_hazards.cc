@@ -1,5 +1,8 @@
 #include "engines/check/candidates/setting_hazards.h"
 
+#include <algorithm>
+#include <string>
+
 #include "engines/check/candidates/training_hazards.h"
 #include "engines/check/rule_support.h"
 
@@ -120,7 +123,9 @@ void AddSettingCandidates(const Unit& unit, const std::vector<Settings>& setting
       candidate.hazard = hazard.hazard;
       candidate.question = hazard.question;
       candidate.score = hazard.score;
-      candidate.code = lines.Line(first).substr(0, 240);
+      const std::string_view code = lines.Line(first);
+      const size_t begin = std::min(code.find_first_not_of(" \t"), code.size());
+      candidate.code = code.substr(begin, 240);
       candidate.known.push_back(
           {std::string(FrameworkName(all.framework)) + ": " + one->name + " " + one->text, 0});
       candidate.unknown.emplace_back("whether it is meant");

@@ -95,10 +95,13 @@ Finding FinishOne(const Unit& unit, const RawFinding& raw, const TextIndex& inde
   return finding;
 }
 
+constexpr const char* kNotProven = "whether it is so: the text does not prove it";
+
 // What is not certain is for a reader to judge.
 Candidate AsCandidate(const Finding& finding, const RulePage& page) {
-  // By the severity that it has where it is certain.
-  const double score = page.severity == Severity::kError ? 0.55 : 0.45;
+  // By the severity that it has where it is certain; above what a row of the table says of a value
+  // of no known type.
+  const double score = page.severity == Severity::kError ? 0.65 : 0.6;
   Candidate candidate;
   candidate.path = finding.path;
   candidate.line = finding.line;
@@ -108,7 +111,7 @@ Candidate AsCandidate(const Finding& finding, const RulePage& page) {
   candidate.question = "If it is so: " + finding.fix;
   candidate.score = finding.confidence == "low" ? 0.6 * score : score;
   candidate.code = finding.excerpt;
-  candidate.unknown.emplace_back("whether it is so: the text does not prove it");
+  candidate.unknown.emplace_back(kNotProven);
   return candidate;
 }
 
