@@ -116,14 +116,17 @@ TEST(Candidates, AFindingTakesItsLine) {
   EXPECT_EQ(At(report, report.findings.front().line), Set{});
 }
 
-TEST(Candidates, TheWorstComesFirstAndEqualCodeOnce) {
-  const Report report = Judge(
-      "        a = torch.softmax(x, -1)\n"
-      "        a = torch.softmax(x, -1)\n"
-      "        return torch.linalg.inv(y.half())\n");
-  ASSERT_GE(report.candidates.size(), 2u);
-  EXPECT_EQ(report.candidates.front().rule, "no-half-kernel");
-  EXPECT_EQ(At(report, 5).size() + At(report, 6).size(), 1u);
+TEST(Candidates, TheWorstComesFirstAndACopiedFileOnce) {
+  const std::string code = kHead + std::string(
+                                       "        a = torch.softmax(x, -1)\n"
+                                       "        return torch.linalg.inv(y.half())\n") + kTail;
+  const auto report = Check({{"m.py", code}, {"copy/m.py", code}}, {}, Rules(), {});
+  ASSERT_TRUE(report);
+  ASSERT_GE(report->candidates.size(), 2u);
+  EXPECT_EQ(report->candidates.front().rule, "no-half-kernel");
+  std::set<std::string> paths;
+  for (const Candidate& one : report->candidates) paths.insert(one.path);
+  EXPECT_EQ(paths.size(), 1u);
 }
 
 TEST(Candidates, ItIsSaidWhereTheTrailEnds) {

@@ -28,13 +28,14 @@ std::vector<Candidate> RankCandidates(std::vector<Candidate> candidates,
   };
   std::stable_sort(candidates.begin(), candidates.end(), order);
   std::set<std::pair<std::string_view, int>> places;
-  std::set<std::pair<std::string, std::string>> code;
+  std::map<std::pair<std::string, std::string>, std::string> copies;  // hazard, code -> path
   std::map<std::string, double> in_project;
   std::map<std::pair<std::string, std::string>, double> in_file;
   std::vector<Candidate> ranked;
   for (Candidate& one : candidates) {
     if (!places.insert({one.path, one.line}).second) continue;
-    if (!code.insert({one.hazard, one.code}).second) continue;
+    // A file that was copied is looked at once.
+    if (copies.try_emplace({one.hazard, one.code}, one.path).first->second != one.path) continue;
     double& project = in_project.try_emplace(one.hazard, 1.0).first->second;
     double& file = in_file.try_emplace({one.hazard, one.path}, 1.0).first->second;
     one.score *= project * file;
