@@ -174,7 +174,9 @@ ShownType ValueTypes::OfName(NodeId id, int depth) {
   for (const Assignment& one : assignments) {
     // What was overwritten since does not arrive.
     if (last != nullptr && (one.function != here || one.target < last->target)) continue;
-    if (one.function == here && one.target > id && last != nullptr) continue;
+    // Nor does what comes later, or is being made of this very name.
+    const bool later = one.target > id || (one.value != kNoNode && syntax_[one.value].after > id);
+    if (one.function == here && later && last != nullptr) continue;
     joined = any ? Join(joined, OfAssignment(one, depth)) : OfAssignment(one, depth);
     any = true;
   }
