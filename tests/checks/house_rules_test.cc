@@ -2,6 +2,7 @@
 // things are added, nothing that belongs to one machine.
 #include <gtest/gtest.h>
 
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,25 @@ TEST(HouseRules, HeadersOpenWithTheirPurposeAndAreGuarded) {
     EXPECT_NE(file.text.find("#ifndef " + guard + "\n#define " + guard), std::string::npos)
         << file.path << " wants the guard " << guard;
   }
+}
+
+// What a rule says rests on resolved names, types and values (engines/check/facts): a word in the
+// text of a file is no evidence.
+TEST(HouseRules, NoRuleOfTheStaticCheckSearchesText) {
+  const std::regex search(
+      R"re(text_search\.h|<regex>|syntax(\(\))?\.text\(\)|\.r?find\("|)re"
+      R"re(Text\([^;{}]*\)\s*\.(r?find|starts_with|ends_with|contains)\()re");
+  int files = 0;
+  for (const SourceFile& file : Tree()) {
+    if (!file.path.ends_with(".cc") || !(file.path.starts_with("engines/check/rules/") ||
+                                         file.path.starts_with("engines/check/candidates/")))
+      continue;
+    ++files;
+    std::smatch found;
+    EXPECT_FALSE(std::regex_search(file.text, found, search))
+        << file.path << " searches text: " << found.str();
+  }
+  EXPECT_GT(files, 30);
 }
 
 TEST(HouseRules, MainsAreSmall) {

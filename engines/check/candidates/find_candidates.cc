@@ -167,7 +167,7 @@ class Matcher {
     constexpr std::pair<int, std::string_view> kSecond[] = {
         {2, "src"},    {2, "source"}, {1, "value"}, {1, "values"}, {1, "source"}, {0, "other"},
         {0, "weight"}, {0, "end"},    {0, "mat2"},  {0, "value"},  {0, "min"},    {0, "max"}};
-    const bool scattered = call.name.find("scatter") == 0 || call.name.find("index_") == 0;
+    const bool scattered = call.name.starts_with("scatter") || call.name.starts_with("index_");
     for (const auto& [position, keyword] : kSecond) {
       const bool third = position == 2;
       if (third && !scattered) continue;

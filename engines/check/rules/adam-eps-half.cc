@@ -1,13 +1,20 @@
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "engines/check/facts/half_models.h"
 #include "engines/check/rule_support.h"
 
 namespace mpnanny::check::adam_eps_half {
 
+// Those that divide by the root of a second moment plus eps.
+static constexpr std::string_view kAdams[] = {"Adam", "AdamW", "Adamax", "NAdam"};
+
 void Check(const FileFacts& facts, Sink& sink) {
   for (const HalfOptimizer& found : FindHalfOptimizers(facts)) {
     if (found.type != HalfType::kFp16 || found.loaded) continue;
-    const std::string name = facts.names.Callee(found.call);
-    if (name.find(".Adam") == std::string::npos && name.find(".NAdam") == std::string::npos)
+    if (std::find(std::begin(kAdams), std::end(kAdams),
+                  LastComponent(facts.names.Callee(found.call))) == std::end(kAdams))
       continue;
     const NodeId given = facts.names.Argument(found.call, 3, "eps");
     const auto eps = given == kNoNode ? std::optional<double>(1e-8) : facts.bindings.Number(given);

@@ -2,7 +2,6 @@
 
 #include "engines/check/facts/precision_setup.h"
 #include "engines/check/rule_support.h"
-#include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check::autocast_bad_argument {
 
@@ -128,8 +127,6 @@ static void CheckDecorator(const FileFacts& facts, NodeId decorator, Sink& sink)
 }
 
 void Check(const FileFacts& facts, Sink& sink) {
-  const std::string& text = facts.syntax.text();
-  if (!Holds(text, "autocast") && !Holds(text, "custom_")) return;
   for (const Call* call : facts.names.CallsNamed("autocast")) {
     if (!IsAutocast(call->callee) ||
         HasSeveralImports(facts, facts.syntax.Child(call->node, PythonFields().function)))

@@ -18,8 +18,7 @@ static bool UsedLater(const FileFacts& facts, NodeId node, std::string_view name
 static bool IsOuter(const FileFacts& facts, NodeId node, std::string_view name) {
   const NodeId function = facts.syntax.FunctionOf(node);
   for (NodeId id = function; id < facts.syntax[function].after; ++id) {
-    if (facts.syntax[id].kind != Kind::kGlobal && !facts.syntax.Text(id).starts_with("nonlocal "))
-      continue;
+    if (facts.syntax[id].kind != Kind::kGlobal) continue;
     for (const NodeId one : facts.syntax.Children(id)) {
       if (facts.syntax.Text(one) == name) return true;
     }

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "engines/check/rule_support.h"
-#include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check::backward_unscaled {
 namespace {
@@ -40,10 +39,7 @@ bool IsNeverUsed(const FileFacts& facts, const ScalerMade& made) {
   const bool attribute = made.key.find('.') != std::string::npos;
   for (const FileFacts* file : *facts.files) {
     if (file != &facts && !attribute) continue;
-    const std::string_view text = file->syntax.text();
-    for (size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
-      const NodeId id = file->syntax.At(static_cast<uint32_t>(at));
-      if (!file->syntax.Is(id, Kind::kIdentifier) || file->syntax.Text(id) != name) continue;
+    for (const NodeId id : file->names.Uses(name)) {
       NodeId target = id;
       if (file->syntax.Is(file->syntax[id].parent, Kind::kAttribute))
         target = file->syntax[id].parent;
@@ -88,6 +84,17 @@ void CheckUnused(const FileFacts& facts, const std::set<NodeId>& reported, Sink&
   }
 }
 
+// True if a loop of that function runs over parameters() by that name.
+bool IsParameter(const FileFacts& facts, NodeId node, std::string_view name) {
+  const auto calls = facts.names.CallsNamed("parameters");
+  return std::any_of(calls.begin(), calls.end(), [&](const struct Call* call) {
+    const NodeId loop = facts.syntax[call->node].parent;
+    return facts.syntax.Is(loop, Kind::kFor) &&
+           facts.syntax.FunctionOf(loop) == facts.syntax.FunctionOf(node) &&
+           facts.syntax.Text(facts.syntax.Child(loop, PythonFields().left)) == name;
+  });
+}
+
 // True if the function asks for the gradient of an input and reads it behind the backward pass:
 // adversarial examples, saliency. The gradients of weights are by-products there.
 bool IsForInput(const FileFacts& facts, NodeId backward) {
@@ -95,7 +102,7 @@ bool IsForInput(const FileFacts& facts, NodeId backward) {
   const Syntax& syntax = facts.syntax;
   const NodeId function = syntax.FunctionOf(backward);
   const auto is_read = [&](std::string_view input) {
-    if (input.empty() || Holds(input, "param") || input == "p" || input == "model") return false;
+    if (input.empty() || IsParameter(facts, backward, input)) return false;
     const NodeId end = function == 0 ? static_cast<NodeId>(syntax.size()) : syntax[function].after;
     for (NodeId id = backward; id < end; ++id) {
       if (syntax.Is(id, Kind::kAttribute) && syntax.Text(syntax.Child(id, f.attribute)) == "grad" &&

@@ -1,5 +1,4 @@
 #include "engines/check/rule_support.h"
-#include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check::bce_under_autocast {
 namespace {
@@ -48,8 +47,9 @@ void Examine(const FileFacts& facts, Sink& sink, NodeId call) {
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
-  const std::string_view text = facts.syntax.text();
-  if (!Holds(text, "BCELoss") && !Holds(text, "binary_cross_entropy")) return;
+  if (facts.names.CallsNamed("BCELoss").empty() &&
+      facts.names.CallsNamed("binary_cross_entropy").empty())
+    return;
   ForEachCall(facts, [&](NodeId call) { Examine(facts, sink, call); });
 }
 

@@ -3,7 +3,6 @@
 
 #include "engines/check/facts/half_models.h"
 #include "engines/check/rule_support.h"
-#include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check::bf16_params_optimizer {
 
@@ -21,13 +20,9 @@ static bool StepsByRate(std::string_view callee) {
   return false;
 }
 
-// True if something in the file keeps FP32 weights beside the BF16 ones, or trains others.
+// True if something in the project keeps FP32 weights beside the BF16 ones, or trains others.
 static bool HasMasterWeights(const FileFacts& facts) {
-  const std::string& text = facts.syntax.text();
-  if (HoldsAny(text, {"deepspeed", "DeepSpeed", "FullyShardedDataParallel", "fully_shard", "master",
-                      "stochastic_round", "Kahan", "kahan"}))
-    return true;
-  return TrainsAdapters(facts);
+  return facts.project.deepspeed || facts.project.fsdp || TrainsAdapters(facts);
 }
 
 void Check(const FileFacts& facts, Sink& sink) {

@@ -5,17 +5,25 @@
 
 #include "engines/check/facts/precision_setup.h"
 #include "engines/check/rule_support.h"
-#include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check::clip_outside_accelerate {
 
 // True if the scaler is unscaled or handled by other means somewhere in the file.
-static bool UnscalesItself(std::string_view text) {
-  return Holds(text, "unscale_gradients") || Holds(text, "unscale_(");
+static bool UnscalesItself(const FileFacts& facts) {
+  return !facts.names.CallsNamed("unscale_gradients").empty() ||
+         !facts.names.CallsNamed("unscale_").empty();
+}
+
+// clip_grad_norm_(…, float("inf")) only measures.
+static bool IsInfinite(const FileFacts& facts, NodeId limit) {
+  const Call* const call = facts.names.CallAt(facts.syntax.Unwrap(limit));
+  if (call != nullptr && call->name == "float")
+    return Literal(facts, facts.names.Argument(call->node, 0, "")) == "inf";
+  return LastComponent(facts.names.Resolve(limit)) == "inf";
 }
 
 void Check(const FileFacts& facts, Sink& sink) {
-  if (!facts.names.ImportsModule("accelerate") || UnscalesItself(facts.syntax.text())) return;
+  if (!facts.names.ImportsModule("accelerate") || UnscalesItself(facts)) return;
   bool chosen = false;  // the file says that there is mixed precision
   for (const Call* made : facts.names.CallsNamed("Accelerator")) {
     // FP16 is what has a scale; whatever is configured outside may be FP16.
@@ -40,7 +48,7 @@ void Check(const FileFacts& facts, Sink& sink) {
       const auto accelerator = backward.find(facts.syntax.FunctionOf(call->node));
       if (accelerator == backward.end()) continue;
       const NodeId limit = facts.names.Argument(call->node, 1, "max_norm");
-      if (facts.syntax.Text(limit).find("inf") != std::string_view::npos) continue;  // measures
+      if (IsInfinite(facts, limit)) continue;
       RawFinding& finding = sink.Add(call->node);
       // Else only whoever launches it may ask for FP16.
       finding.guess = !chosen;

@@ -52,7 +52,7 @@ bool ZeroHurts(const FileFacts& facts, NodeId id, int depth) {
     }
     case Kind::kAugmentedAssignment:
       return syntax.Child(up, f.right) == id &&
-             syntax.Text(up).find("/=") != std::string_view::npos;
+             syntax.Text(syntax.Child(up, f.operator_)) == "/=";
     case Kind::kAssignment:
       return syntax.Child(up, f.right) == id && ZeroHurtsLater(facts, up, depth);
     case Kind::kArgumentList: {

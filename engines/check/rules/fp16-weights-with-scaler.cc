@@ -6,7 +6,6 @@
 #include "engines/check/facts/half_models.h"
 #include "engines/check/facts/precision_setup.h"
 #include "engines/check/rule_support.h"
-#include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check::fp16_weights_with_scaler {
 
@@ -14,26 +13,36 @@ namespace mpnanny::check::fp16_weights_with_scaler {
 static std::string Trained(const FileFacts& facts, const Call& one) {
   const std::string_view name = one.name;
   const NodeId call = one.node;
-  if (name.ends_with("Trainer")) return facts.names.Key(facts.names.Argument(call, 0, "model"));
-  if (name == "fit") return facts.names.Key(facts.names.Argument(call, 0, "model"));
+  const bool trainer = one.callee.starts_with("transformers.") || one.callee.starts_with("trl.");
+  if ((trainer && name.ends_with("Trainer")) || (facts.project.lightning && one.method == "fit"))
+    return facts.names.Key(facts.names.Argument(call, 0, "model"));
   const NodeId parameters = facts.names.Argument(call, 0, "params");
   if (facts.names.Method(parameters) != "parameters") return "";
-  const bool optimizer = one.callee.starts_with("torch.optim.") || name.starts_with("Adam") ||
-                         name.ends_with("optimizer_cls") || name.ends_with("optimizer_class") ||
-                         name == "SGD" || name == "Lion";
+  const bool optimizer =
+      one.callee.starts_with("torch.optim.") || one.callee.starts_with("bitsandbytes.optim.");
   return optimizer ? facts.names.Key(facts.names.Receiver(parameters)) : "";
 }
 
 // True if the model is frozen, as one beside an adapter or a student is.
 static bool IsFrozen(const FileFacts& facts, const std::string& model) {
-  return Holds(facts.syntax.text(), model + ".requires_grad_(False)");
+  const auto calls = facts.names.CallsNamed("requires_grad_");
+  return std::any_of(calls.begin(), calls.end(), [&](const Call* call) {
+    return facts.names.Key(call->receiver) == model &&
+           facts.syntax.Is(facts.names.Argument(call->node, 0, "requires_grad"), Kind::kFalse);
+  });
 }
 
 // True where DeepSpeed scales the loss, which keeps FP32 copies of 16-bit weights, or where nothing
 // is trained at all.
-static bool NeedsNoFp32(const std::string& text) {
-  if (Holds(text, "deepspeed") || Holds(text, "DeepSpeed")) return true;
-  return !Holds(text, "train(") && !Holds(text, ".fit(") && !Holds(text, "backward(");
+static bool NeedsNoFp32(const FileFacts& facts) {
+  const auto arguments = facts.names.CallsNamed("TrainingArguments");
+  if (facts.project.deepspeed ||
+      std::any_of(arguments.begin(), arguments.end(), [&](const Call* call) {
+        return facts.names.Argument(call->node, -1, "deepspeed") != kNoNode;
+      }))
+    return true;
+  return facts.names.CallsNamed("train").empty() && facts.names.CallsNamed("fit").empty() &&
+         facts.names.CallsNamed("backward").empty();
 }
 
 // True if the call makes torch's own GradScaler, always on: FSDP's ShardedGradScaler takes FP16
@@ -76,7 +85,7 @@ static void CheckSteps(const FileFacts& facts, Sink& sink) {
 
 void Check(const FileFacts& facts, Sink& sink) {
   CheckSteps(facts, sink);
-  if (!Holds(facts.syntax.text(), "16") || NeedsNoFp32(facts.syntax.text())) return;
+  if (NeedsNoFp32(facts)) return;
   const std::vector<PrecisionSetup> setups = FindPrecisionSetups(facts);
   const PrecisionSetup* scaled = nullptr;
   for (const PrecisionSetup& setup : setups) {

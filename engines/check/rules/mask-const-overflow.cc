@@ -2,7 +2,6 @@
 #include "engines/check/facts/fill_values.h"
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
-#include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check::mask_const_overflow {
 namespace {
@@ -39,6 +38,17 @@ void BecomesInfinite(const FileFacts& facts, Sink& sink, NodeId node, NodeId ten
   NoteUnlessShown(type, finding);
 }
 
+// True if the function asks for the limits of the type, or casts to FP32 before the fill.
+static bool MindsTheType(const Module& module, NodeId function, NodeId fill) {
+  const auto calls = [&](std::string_view name, NodeId before) {
+    const auto all = module.names->CallsNamed(name);
+    return std::any_of(all.begin(), all.end(), [&](const Call* call) {
+      return module.syntax->FunctionOf(call->node) == function && call->node < before;
+    });
+  };
+  return calls("finfo", (*module.syntax)[function].after) || calls("float", fill);
+}
+
 // The parameter of the function that gets argument number `position`; empty if there is none.
 std::string_view FillParameter(const FileFacts& caller, const CallEdge& edge, NodeId argument) {
   const Function& function = *edge.callee.function;
@@ -64,9 +74,8 @@ void ThroughFunction(const FileFacts& facts, Sink& sink, const CallEdge& edge) {
         if (function != edge.callee.function->node ||
             module.syntax->Text(module.names->Argument(fill->node, 1, "value")) != parameter)
           continue;
+        if (MindsTheType(module, function, fill->node)) continue;
         // Whose tensor it is: the function's argument of that name.
-        const std::string_view text = module.syntax->Text(function);
-        if (Holds(text, "finfo") || text.find(".float()") < text.find("masked_fill")) continue;
         const NodeId tensor = facts.names.Argument(edge.call, 0, "tensor");
         const Value type = facts.dtypes->Of(tensor);
         if (!type.is_fp16()) return;

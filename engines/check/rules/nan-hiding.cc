@@ -61,7 +61,7 @@ void CheckReplaced(const FileFacts& facts, const struct Call& call, Sink& sink) 
                         ? facts.names.Argument(call.node, 0, "input")
                         : call.receiver;
   const std::string key = facts.names.Key(of);
-  if (key.find("loss") == std::string::npos) return;
+  if (key.empty()) return;
   const NodeId assignment = syntax[call.node].parent;
   const bool again = syntax.Is(assignment, Kind::kAssignment) &&
                      facts.names.Key(syntax.Child(assignment, PythonFields().left)) == key;

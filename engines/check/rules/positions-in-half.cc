@@ -1,8 +1,8 @@
 #include <optional>
 #include <string_view>
 
+#include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
-#include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check::positions_in_half {
 
@@ -33,7 +33,13 @@ static HalfType Named(const FileFacts& facts, NodeId expression) {
 // True if the type is that of another value (dtype=x.dtype): how far the positions go is not known
 // where that is.
 static bool TakesTheType(const FileFacts& facts, NodeId expression) {
-  return facts.syntax.Text(expression).find(".dtype") != std::string_view::npos;
+  if (expression == kNoNode) return false;
+  for (NodeId id = expression; id < facts.syntax[expression].after; ++id) {
+    if (facts.syntax.Is(id, Kind::kAttribute) &&
+        facts.syntax.Text(facts.syntax.Child(id, PythonFields().attribute)) == "dtype")
+      return true;
+  }
+  return false;
 }
 
 // The type that the call at `id` casts its receiver to.
@@ -53,7 +59,7 @@ static HalfType CastTo(const FileFacts& facts, NodeId id) {
 }
 
 // Whether the range is one of positions that pass `limit`: kYes where the text has the number,
-// kUnknown where it has none, kNo for a small one and for the channels of a frequency table.
+// kUnknown where it has none, kNo for a small one and for half of something.
 static Tri Passes(const FileFacts& facts, NodeId range, double limit) {
   const NodeId first = facts.names.Argument(range, 0, "end");
   if (first == kNoNode || facts.names.Argument(range, 2, "step") != kNoNode) return Tri::kNo;
@@ -62,24 +68,9 @@ static Tri Passes(const FileFacts& facts, NodeId range, double limit) {
   // The last position is one less than the end.
   if (const auto value = facts.bindings.Number(end))
     return *value > limit + 1 ? Tri::kYes : Tri::kNo;
-  const std::string_view text = facts.syntax.Text(end);
   // Half of something is a number of frequencies: arange(D // 2).
-  if (Holds(text, "// 2") || Holds(text, "//2") || Holds(text, "// 4") || Holds(text, "//4"))
-    return Tri::kNo;
-  return HoldsAny(text, {"dim", "half", "channel", "freq", "head", "num_b", "class"})
-             ? Tri::kNo
-             : Tri::kUnknown;
+  return OperatorOf(facts, facts.syntax.Unwrap(end)) == "//" ? Tri::kNo : Tri::kUnknown;
 }
-
-// Names of integers that must not be rounded.
-static bool NamesPositions(std::string_view name) {
-  static constexpr std::string_view kNames[] = {"position_ids", "positions", "pos_ids",
-                                                "input_ids",    "token_ids", "indices"};
-  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
-}
-
-// Steps of a diffusion process, 0 to 1000: FP16 holds them, BF16 does not.
-static bool NamesSteps(std::string_view name) { return name == "timesteps" || name == "timestep"; }
 
 static void CheckRange(const FileFacts& facts, NodeId range, Sink& sink) {
   const NodeId dtype = facts.names.Argument(range, -1, "dtype");
@@ -105,36 +96,9 @@ static void CheckRange(const FileFacts& facts, NodeId range, Sink& sink) {
   if (passes == Tri::kUnknown) finding.form = "how-many-unknown";
 }
 
-// True if the function divides the variable, so that it holds no whole steps any more.
-static bool IsDivided(const FileFacts& facts, NodeId node, std::string_view variable) {
-  const std::string_view function = facts.syntax.Text(facts.syntax.FunctionOf(node));
-  return function.find(std::string(variable) + " /") != std::string_view::npos ||
-         function.find(std::string(variable) + ".div") != std::string_view::npos;
-}
-
 void Check(const FileFacts& facts, Sink& sink) {
   for (const Call* call : facts.names.CallsNamed("arange")) {
     if (call->callee == "torch.arange") CheckRange(facts, call->node, sink);
-  }
-  const std::string& text = facts.syntax.text();
-  if (!Holds(text, "timestep") && !Holds(text, "_ids") && !Holds(text, "positions") &&
-      !Holds(text, "indices"))
-    return;
-  for (const std::string_view name : {"half", "bfloat16", "to"}) {
-    for (const Call* call : facts.names.CallsNamed(name)) {
-      const std::string key = facts.names.Key(call->receiver);
-      const std::string_view variable = LastComponent(key);
-      const bool steps = NamesSteps(variable);
-      if (!steps && !NamesPositions(variable)) continue;
-      const HalfType type = CastTo(facts, call->node);
-      if (type == HalfType::kUnknown || (steps && type == HalfType::kFp16)) continue;
-      if (IsDivided(facts, call->node, variable)) continue;
-      RawFinding& finding =
-          sink.Add(call->node, std::string(variable) + " is rounded to 16 bits: " + Shown(type));
-      finding.form = "how-many-unknown";
-      finding.guess =
-          steps || TakesTheType(facts, call->node);  // a model may be trained with rounded steps
-    }
   }
 }
 

@@ -7,26 +7,9 @@
 #include "engines/check/facts/precision_setup.h"
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
-#include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check::running_sum_in_half {
 namespace {
-
-// True for a variable that adds up over steps: total_loss, running, epoch_loss, sum, correct.
-bool AddsUp(std::string_view name) {
-  return HoldsAny(
-      name, {"total", "running", "epoch", "sum", "accum", "correct", "cum", "avg", "tr_loss"});
-}
-
-// True if what is read before the loop is a 16-bit value or a Python number, and no wider tensor.
-bool StartsNarrow(const FileFacts& facts, NodeId variable) {
-  for (const Assignment& assignment : facts.bindings.AssignmentsOf(variable)) {
-    if (assignment.value == kNoNode) continue;
-    const Value value = facts.dtypes->Of(assignment.value);
-    if (!value.is_16bit() && !facts.bindings.Number(assignment.value)) return false;
-  }
-  return true;
-}
 
 // The value that the variable starts with, a buffer of the class included; nothing is known where
 // it has several that differ.
@@ -140,22 +123,8 @@ void Check(const FileFacts& facts, Sink& sink) {
         facts.syntax.Text(facts.syntax.Child(statement, f.operator_)) != "+=")
       continue;
     const Value start = StartOf(facts, target);
-    if (start.type == Type::kFp16 || start.type == Type::kBf16) {
+    if (start.type == Type::kFp16 || start.type == Type::kBf16)
       CheckSum(facts, sink, statement, target, start);
-      continue;
-    }
-    if (!AddsUp(LastComponent(key)) || (facts.syntax.Enclosing(statement, Kind::kFor) == kNoNode &&
-                                        facts.syntax.Enclosing(statement, Kind::kWhile) == kNoNode))
-      continue;
-    const Value added = facts.dtypes->Of(facts.syntax.Child(statement, f.right));
-    if (!added.is_16bit() || !StartsNarrow(facts, target)) continue;
-    RawFinding& finding = sink.Add(statement, std::string(facts.syntax.Text(target)) + " adds up " +
-                                                  (added.is_fp16()             ? "FP16"
-                                                   : added.type == Type::kBf16 ? "BF16"
-                                                                               : "16-bit") +
-                                                  " values in their own type.");
-    finding.form = "how-many-unknown";
-    NoteAssumed(added, finding);
   }
 }
 

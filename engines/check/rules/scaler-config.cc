@@ -27,10 +27,10 @@ class Reader {
         sink_(sink),
         call_(call),
         // (device="cuda", init_scale=…) against (init_scale=…).
-        shift_(facts.names.Callee(call).find("cuda.amp") == std::string::npos &&
-                       facts.names.Callee(call).find("cpu.amp") == std::string::npos
-                   ? 1
-                   : 0) {}
+        shift_(facts.names.Callee(call).starts_with("torch.cuda.") ||
+                       facts.names.Callee(call).starts_with("torch.cpu.")
+                   ? 0
+                   : 1) {}
 
   NodeId Argument(const Setting& setting) const {
     return facts_.names.Argument(call_, setting.position + shift_, setting.name);

@@ -10,20 +10,21 @@
 namespace mpnanny::check::scaler_recreated_per_epoch {
 namespace {
 
-// True if an optimizer, or something that may hold one, is made there: then it is a new training
-// and not the next epoch of an old one.
-bool StartsTraining(const FileFacts& facts, NodeId node) {
+bool IsOptimizerMade(const struct Call& call) {
+  return call.callee.starts_with("torch.optim.") && !call.callee.starts_with("torch.optim.lr_sch");
+}
+
+// True if an optimizer is made there, or by a function that is called there: then it is a new
+// training and not the next epoch of an old one.
+bool StartsTraining(const FileFacts& facts, NodeId node, int depth = 2) {
   for (const struct Call& call : facts.names.calls()) {
     if (!IsInside(facts, call.node, node)) continue;
-    const bool constructor = !call.name.empty() && call.name[0] >= 'A' && call.name[0] <= 'Z' &&
-                             call.callee.starts_with("torch.optim") &&
-                             call.callee.find("lr_sched") == std::string::npos;
-    const bool made = call.name.find("optim") != std::string_view::npos ||
-                      call.name.find("Optim") != std::string_view::npos ||
-                      call.name.find("build") != std::string_view::npos ||
-                      call.name.find("create_model") != std::string_view::npos ||
-                      call.name.find("get_model") != std::string_view::npos;
-    if (constructor || made) return true;
+    if (IsOptimizerMade(call)) return true;
+    if (depth == 0) continue;
+    const Definition callee = facts.Callee(call.node);
+    if (callee.function != nullptr && callee.function->node != 0 &&
+        StartsTraining(*(*facts.files)[callee.module], callee.function->node, depth - 1))
+      return true;
   }
   return false;
 }
@@ -109,21 +110,16 @@ bool IsToldEpoch(const Function& function) {
 
 // True if the function trains for one epoch of several: it is told which, or a loop calls it.
 bool IsEpoch(const FileFacts& facts, const Function& function, std::string_view scaler) {
-  if (IsToldEpoch(function)) return true;
-  return function.name.find("epoch") != std::string::npos ||
+  return IsToldEpoch(function) ||
          IsCalledInLoop(facts, function, SteppedIn(facts, function.node, scaler));
 }
 
 // True if the function is one training step: it scales and steps in no loop of its own.
 bool IsOneStep(const FileFacts& facts, const Function& function, std::string_view scaler) {
-  // It must be known to run more than once: a method, or one that is told which batch it is.
-  bool again = function.klass != kNoNode ||
+  // It must be known to run more than once.
+  const bool again = function.klass != kNoNode ||
                IsCalledInLoop(facts, function, SteppedIn(facts, function.node, scaler));
-  for (const std::string& parameter : function.parameters) {
-    for (const std::string_view word : {"iter", "step", "batch"})
-      again = again || parameter.find(word) != std::string::npos;
-  }
-  if (!again || function.name.find("test") != std::string::npos) return false;
+  if (!again) return false;
   bool scales = false;
   for (const ScalerCall& call : facts.scalers.calls()) {
     if (call.scaler != scaler || facts.syntax.FunctionOf(call.call) != function.node) continue;
@@ -137,13 +133,15 @@ bool IsOneStep(const FileFacts& facts, const Function& function, std::string_vie
 bool IsGuarded(const FileFacts& facts, const ScalerMade& made, NodeId outside) {
   const NodeId branch = facts.syntax.Enclosing(made.call, Kind::kIf);
   if (branch == kNoNode || branch <= outside) return false;
-  const std::string_view condition =
-      facts.syntax.Text(facts.syntax.Child(branch, PythonFields().condition));
-  return condition.find(LastComponent(made.key)) != std::string_view::npos ||
-         condition.find("None") != std::string_view::npos ||
-         condition.find("hasattr") != std::string_view::npos ||
-         condition.find("first") != std::string_view::npos ||
-         condition.find("== 0") != std::string_view::npos;
+  const NodeId condition = facts.syntax.Child(branch, PythonFields().condition);
+  for (NodeId id = condition; id < facts.syntax[condition].after; ++id) {
+    const std::string_view text = facts.syntax.Text(id);
+    if (facts.syntax.Is(id, Kind::kNone) || (facts.syntax.Is(id, Kind::kInteger) && text == "0") ||
+        (facts.syntax.Is(id, Kind::kIdentifier) &&
+         (text == LastComponent(made.key) || text == "hasattr")))
+      return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -152,12 +150,12 @@ void Check(const FileFacts& facts, Sink& sink) {
   // `if old: scaler = … else: scaler = …` is told once.
   std::set<std::pair<NodeId, std::string>> told;
   std::optional<bool> matters;
-  const auto add = [&](const ScalerMade& made, std::string message) {
+  const auto add = [&](const ScalerMade& made, bool certain, std::string message) {
     if (!told.emplace(facts.syntax.FunctionOf(made.call), made.key).second) return;
     if (!matters) matters = MayRunInFp16(facts);
     // Where torch_xla is, it may switch itself off.
     sink.Add(made.call, std::move(message)).guess =
-        !*matters || facts.names.ImportsModule("torch_xla");
+        !certain || !*matters || facts.names.ImportsModule("torch_xla");
   };
   for (const ScalerMade& made : facts.scalers.made()) {
     if (made.enabled_false || made.key.empty()) continue;
@@ -167,7 +165,7 @@ void Check(const FileFacts& facts, Sink& sink) {
       if (made.key.find('.') == std::string::npos && !IsGuarded(facts, made, loop) &&
           HasStep(facts, loop, made.key) && !StartsTraining(facts, loop) &&
           !RenewsOptimizer(facts, loop, made.key))
-        add(made, "A new GradScaler is made in every round of this loop.");
+        add(made, true, "A new GradScaler is made in every round of this loop.");
       continue;
     }
     const Function* own = facts.bindings.FunctionAt(function);
@@ -177,10 +175,12 @@ void Check(const FileFacts& facts, Sink& sink) {
       continue;
     // What is kept in self may be made anew by whoever starts a training.
     const bool kept = made.key.find('.') != std::string::npos;
-    if (kept && own->name.find("epoch") == std::string::npos && !IsToldEpoch(*own)) continue;
+    if (kept && !IsToldEpoch(*own)) continue;
     const bool one_step = !kept && IsOneStep(facts, *own, made.key);
-    if (!one_step && !IsEpoch(facts, *own, made.key)) continue;
-    add(made, own->name + "() makes a new GradScaler each time it is called, which is " +
+    const bool certain = one_step || IsEpoch(facts, *own, made.key);
+    // A method may be called once an epoch by code that is not seen.
+    if (!certain && own->klass == kNoNode) continue;
+    add(made, certain, own->name + "() makes a new GradScaler each time it is called, which is " +
                   (one_step ? "once a step." : "once an epoch."));
   }
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engines/check/syntax/text_search.h"
+
 namespace mpnanny::check {
 namespace {
 
@@ -203,6 +205,18 @@ std::vector<NodeId> Names::Arguments(NodeId call) const {
                                                                   : argument);
   }
   return values;
+}
+
+std::vector<NodeId> Names::Uses(std::string_view name) const {
+  std::vector<NodeId> uses;
+  const std::string_view text = syntax_.text();
+  if (name.empty() || !Holds(text, name)) return uses;
+  for (size_t at = text.find(name); at != std::string_view::npos;
+       at = text.find(name, at + name.size())) {
+    const NodeId id = syntax_.At(static_cast<uint32_t>(at));
+    if (syntax_.Is(id, Kind::kIdentifier) && syntax_.Text(id) == name) uses.push_back(id);
+  }
+  return uses;
 }
 
 std::string Names::Key(NodeId expression) const {

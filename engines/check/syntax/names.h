@@ -67,6 +67,9 @@ class Names {
   // The values of all arguments, keyword ones too.
   std::vector<NodeId> Arguments(NodeId call) const;
 
+  // Every identifier of that name, also as an attribute, in order.
+  std::vector<NodeId> Uses(std::string_view name) const;
+
   // A path that names a variable: "scaler", "self.scaler", "opts[0]"; "" for other expressions.
   std::string Key(NodeId expression) const;
 

@@ -79,6 +79,7 @@ constexpr std::pair<std::string_view, Kind> kKinds[] = {
     {"comment", Kind::kComment},
     {"ERROR", Kind::kError},
     {"global_statement", Kind::kGlobal},
+    {"nonlocal_statement", Kind::kGlobal},
     {"delete_statement", Kind::kDelete},
     {"list_splat", Kind::kListSplat},
     {"dictionary_splat", Kind::kDictSplat},
