@@ -46,7 +46,7 @@ Json InputSchema() {
        "Leave out findings below this. Default: what pyproject.toml says, "
        "else info."}};
   properties["rules"] = RuleIds("Only these rules (ids, e.g. clip-before-unscale). Default: all.");
-  properties["also"] = RuleIds("These rules beside those of pyproject.toml.");
+  properties["also"] = RuleIds("These rules, too.");
   properties["ignore"] = RuleIds("Not these rules.");
   properties["diff"] = {
       {"type", "string"},

@@ -181,6 +181,39 @@ void OfOrder(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   }
 }
 
+// A name that holds the scaled loss, and is read as if it were the loss.
+void OfScaledLosses(const FileFacts& facts, std::vector<TrainingHazard>* found) {
+  const Syntax& syntax = facts.syntax;
+  const auto is_read = [&](NodeId use) {
+    const NodeId up = syntax[use].parent;
+    if (!syntax.Is(up, Kind::kAttribute)) {
+      return syntax.Is(up, Kind::kReturn) || (syntax.Is(up, Kind::kExpressionList) &&
+                                              syntax.Is(syntax[up].parent, Kind::kReturn));
+    }
+    const std::string_view method = syntax.Text(syntax.Child(up, PythonFields().attribute));
+    return method == "item" || method == "detach" || method == "cpu";
+  };
+  for (const ScalerCall& scale : facts.scalers.calls()) {
+    const NodeId assignment = syntax[scale.call].parent;
+    if (scale.op != ScalerCall::Op::kScale || !syntax.Is(assignment, Kind::kAssignment)) continue;
+    const NodeId target = syntax.Child(assignment, PythonFields().left);
+    const NodeId function = syntax.FunctionOf(scale.call);
+    bool trained = false;
+    for (const NodeId use : facts.names.Uses(syntax.Text(target))) {
+      if (use < syntax[assignment].after || syntax.FunctionOf(use) != function) continue;
+      const NodeId up = syntax[use].parent;
+      trained = trained || (syntax.Is(up, Kind::kAttribute) &&
+                            facts.names.Method(syntax[up].parent) == "backward");
+      if (!trained || !is_read(use)) continue;
+      found->push_back({use, "scaled-loss-read",
+                        "this is the scaled loss, 65536 times the loss at the start",
+                        "scaler.scale() gave it", "what it is shown or compared as",
+                        "Is it divided by the scale again, or meant as the loss?", kLikely});
+      break;
+    }
+  }
+}
+
 // Gradients of gradients, and gradients on their way between ranks.
 void OfGradientTraffic(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   for (const Call* call : facts.names.CallsNamed("grad")) {
@@ -273,6 +306,7 @@ std::vector<TrainingHazard> FindTrainingHazards(const FileFacts& facts) {
   OfModelCalls(facts, &found);
   OfScalers(facts, &found);
   OfOrder(facts, &found);
+  OfScaledLosses(facts, &found);
   OfGradientTraffic(facts, &found);
   OfRanks(facts, &found);
   AddWeightHazards(facts, &found);

@@ -28,8 +28,11 @@ void OfFunctions(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   for (const AutogradFunction& function : FindAutogradFunctions(facts)) {
     // One that casts, or asks whether autocast is on, minds its dtypes itself.
     const bool neither = !function.custom_fwd && !function.custom_bwd;
+    // A checkpoint by hand runs the forward pass again.
+    const bool recomputes = neither && NamesAny(facts, function.backward, {"enable_grad"});
     if ((function.custom_fwd && function.custom_bwd) ||
-        (neither && (FirstCastOperation(facts, function.forward) == kNoNode ||
+        (neither && !recomputes &&
+         (FirstCastOperation(facts, function.forward) == kNoNode ||
                      FirstCastOperation(facts, function.backward) == kNoNode ||
                      NamesAny(facts, function.klass,
                               {"autocast", "amp", "dtype", "float", "half", "type_as"}))))
@@ -132,6 +135,18 @@ void OfSwitches(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   for (const Call* call : facts.names.CallsNamed("set_float32_matmul_precision")) {
     const std::string_view level = Literal(facts, facts.names.Argument(call->node, 0, "precision"));
     if (level == "high" || level == "medium") tf32(call->node);
+  }
+  for (const std::string_view name : {"set_detect_anomaly", "detect_anomaly"}) {
+    for (const Call* call : facts.names.CallsNamed(name)) {
+      const NodeId on = facts.names.Argument(call->node, 0, "mode");
+      if (!call->callee.starts_with("torch.autograd.") || !facts.project.grad_scaler ||
+          (name == "set_detect_anomaly" && !facts.syntax.Is(on, Kind::kTrue)))
+        continue;
+      found->push_back({call->node, "detect-anomaly-on",
+                        "anomaly mode raises at each overflow that the scaler would skip",
+                        "anomaly mode is on, beside a GradScaler", "whether it is for debugging",
+                        "Does it stay on in a whole run?", kPossible});
+    }
   }
   for (const std::string_view name : {"initialize", "FP16_Optimizer"}) {
     for (const Call* call : facts.names.CallsNamed(name)) {
