@@ -340,7 +340,7 @@ class Matcher {
     const bool block =
         facts_.syntax.Is(node, Kind::kFunction) || facts_.syntax.Is(node, Kind::kClass);
     candidate->end_line =
-        block ? candidate->line : facts_.lines.At(facts_.syntax[node].end).line - shift;
+        block ? candidate->line : facts_.lines.LineAt(facts_.syntax[node].end) - shift;
     return shift;
   }
 
@@ -358,7 +358,7 @@ class Matcher {
     return ", which comes from " + from + " in line " + std::to_string(LineOf(because) - shift);
   }
 
-  int LineOf(NodeId node) const { return facts_.lines.At(facts_.syntax[node].begin).line; }
+  int LineOf(NodeId node) const { return facts_.lines.LineAt(facts_.syntax[node].begin); }
 
   const Unit& unit_;
   const FileFacts& facts_;

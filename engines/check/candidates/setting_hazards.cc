@@ -112,8 +112,8 @@ void AddSettingCandidates(const Unit& unit, const std::vector<Settings>& setting
     for (const SettingHazard& hazard : kSettingTable) {
       const Setting* const one = all.Find(hazard.option);
       if (one == nullptr || !wanted(hazard.rule) || !hazard.when(all, *one)) continue;
-      const int first = lines.At(one->where.begin).line;
-      const int last = lines.At(one->where.end).line;
+      const int first = lines.LineAt(one->where.begin);
+      const int last = lines.LineAt(one->where.end);
       if (suppressions.SilencesLines(first, last, hazard.rule)) continue;
       Candidate candidate;
       candidate.line = first;

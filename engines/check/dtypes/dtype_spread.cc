@@ -88,7 +88,7 @@ class Spread {
 
   std::string PlaceOf(size_t module, NodeId node) const {
     const FileFacts& file = *files_[module];
-    return file.path + ":" + std::to_string(file.lines.At(file.syntax[node].begin).line);
+    return file.path + ":" + std::to_string(file.lines.LineAt(file.syntax[node].begin));
   }
 
   // What the calls give the functions that they run.

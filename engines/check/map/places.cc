@@ -99,12 +99,12 @@ class Finder {
 
  private:
   void Add(MapPart part, NodeId node, std::string what) {
-    int line = facts_.lines.At(facts_.syntax[node].begin).line;
+    int line = facts_.lines.LineAt(facts_.syntax[node].begin);
     std::string path = PathAt(unit_, line);
     places_.push_back({part, std::move(path), line, std::move(what)});
   }
 
-  int LineOf(NodeId node) const { return facts_.lines.At(facts_.syntax[node].begin).line; }
+  int LineOf(NodeId node) const { return facts_.lines.LineAt(facts_.syntax[node].begin); }
 
   // The node's text on one line, shortened.
   std::string Text(NodeId node) const {
@@ -233,7 +233,7 @@ std::vector<MapPlace> OfSettings(const Unit& unit, const std::vector<Settings>& 
     for (const Setting& setting : settings.list) {
       what += " " + setting.name + (setting.text.empty() ? "" : "=" + setting.text);
     }
-    int line = lines.At(settings.list.front().where.begin).line;
+    int line = lines.LineAt(settings.list.front().where.begin);
     std::string path = PathAt(unit, line);
     places.push_back({MapPart::kSettings, std::move(path), line, std::move(what)});
   }

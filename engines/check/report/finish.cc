@@ -158,7 +158,7 @@ Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& ru
   // Lines for which a rule has something surer to say than a guess.
   std::set<std::pair<size_t, int>> surer;
   for (const RawFinding& one : raw) {
-    if (one.confidence != "low") surer.insert({one.rule, index.At(PlaceOf(unit, one).begin).line});
+    if (one.confidence != "low") surer.insert({one.rule, index.LineAt(PlaceOf(unit, one).begin)});
   }
   const RawFinding* previous = nullptr;
   for (const RawFinding& one : raw) {
@@ -166,7 +166,7 @@ Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& ru
                        previous->node == one.node && previous->where.begin == one.where.begin;
     previous = &one;
     if (again || (one.confidence == "low" &&
-                  surer.contains({one.rule, index.At(PlaceOf(unit, one).begin).line})))
+                  surer.contains({one.rule, index.LineAt(PlaceOf(unit, one).begin)})))
       continue;
     const RulePage& page = rules.pages()[one.rule];
     // Of what a rule itself trusts little, hardly anything was true in code that nobody here knew.
@@ -178,8 +178,8 @@ Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& ru
     // A comment may silence what is not shown; it is of use nevertheless.
     const Bytes where = PlaceOf(unit, one);
     if (one.node != kNoNode ? suppressions.Silences(one.node, page.id)
-                            : suppressions.SilencesLines(index.At(where.begin).line,
-                                                         index.At(where.end).line, page.id)) {
+                            : suppressions.SilencesLines(index.LineAt(where.begin),
+                                                         index.LineAt(where.end), page.id)) {
       ++out.suppressed;
       continue;
     }

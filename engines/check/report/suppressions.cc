@@ -33,7 +33,7 @@ Suppressions::Suppressions(const Syntax& syntax, const TextIndex& lines)
   }
   for (NodeId id = 0; id < syntax.size(); ++id) {
     if (syntax[id].kind != Kind::kComment) continue;
-    const int line = lines.At(syntax[id].begin).line;
+    const int line = lines.LineAt(syntax[id].begin);
     const bool alone = StandsAlone(lines.Line(line));
     if (alone) comment_lines_.push_back(line);
     Read(syntax.Text(id), line, alone, syntax[id].begin < first_statement);
@@ -91,7 +91,7 @@ std::pair<int, int> Suppressions::StatementLines(NodeId node) const {
     }
     node = syntax[node].parent;
   }
-  const int first = lines_.At(syntax[node].begin).line;
+  const int first = lines_.LineAt(syntax[node].begin);
   if (node == 0) return {first, first};
   // A head ends before its block begins; that of a decorated definition is one level down.
   NodeId inner = node;
@@ -100,10 +100,10 @@ std::pair<int, int> Suppressions::StatementLines(NodeId node) const {
   }
   uint32_t end = syntax[inner].begin;
   for (const NodeId child : syntax.Children(inner)) {
-    if (syntax.Is(child, Kind::kBlock)) return {first, lines_.At(end).line};
+    if (syntax.Is(child, Kind::kBlock)) return {first, lines_.LineAt(end)};
     end = syntax[child].end;
   }
-  return {first, lines_.At(syntax[node].end).line};
+  return {first, lines_.LineAt(syntax[node].end)};
 }
 
 bool Suppressions::Silences(NodeId node, std::string_view rule) {

@@ -38,6 +38,10 @@ Position TextIndex::At(size_t byte) const {
           static_cast<int>(CodePointsBefore(byte) - CodePointsBefore(start)) + 1};
 }
 
+int TextIndex::LineAt(size_t byte) const {
+  return static_cast<int>(std::upper_bound(starts_.begin(), starts_.end(), byte) - starts_.begin());
+}
+
 std::string_view TextIndex::Line(int line) const {
   if (line < 1 || static_cast<size_t>(line) > starts_.size()) return {};
   const size_t start = starts_[static_cast<size_t>(line) - 1];

@@ -20,6 +20,8 @@ class TextIndex {
  public:
   explicit TextIndex(std::string_view text);
   Position At(size_t byte) const;
+  // The line alone: a column is counted through wide characters.
+  int LineAt(size_t byte) const;
   int line_count() const { return static_cast<int>(starts_.size()); }
   // The line without its end; empty for a line that is not there.
   std::string_view Line(int line) const;
