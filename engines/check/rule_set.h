@@ -52,6 +52,9 @@ struct RawFinding {
       edits;  // byte range, replacement
   Bytes where = {};
   bool guess = false;  // rests on what is only likely: a place to judge, whatever the page says
+  // The condition under which it is so, where a switch of the user decides: told as a warning at
+  // most.
+  std::string only_where = {};
   // The form of the evidence, where a rule has several that deserve unlike trust: a literal that
   // data/calibration.json has a row for.
   std::string_view form = {};
@@ -62,11 +65,11 @@ class Sink {
   explicit Sink(std::vector<RawFinding>* out) : out_(out) {}
   void set_rule(size_t rule) { rule_ = rule; }
   RawFinding& Add(int32_t node, std::string message = "") {
-    out_->push_back({rule_, node, std::move(message), "", {}, {}, false, {}});
+    out_->push_back({.rule = rule_, .node = node, .message = std::move(message)});
     return out_->back();
   }
   RawFinding& Add(const Setting& setting, std::string message = "") {
-    out_->push_back({rule_, -1, std::move(message), "", {}, setting.where, false, {}});
+    out_->push_back({.rule = rule_, .message = std::move(message), .where = setting.where});
     return out_->back();
   }
 

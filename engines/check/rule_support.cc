@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <set>
 
+#include "engines/check/facts/switches.h"
+
 namespace mpnanny::check {
 
 void ReportViolations(const FileFacts& facts, Violation::Kind kind, Sink& sink,
@@ -14,6 +16,10 @@ void ReportViolations(const FileFacts& facts, Violation::Kind kind, Sink& sink,
     RawFinding& finding = sink.Add(violation.node, message(violation));
     // On a TPU the scaler of CUDA switches itself off.
     finding.guess = violation.guess || facts.names.ImportsModule("torch_xla");
+    if (const NodeId condition = SwitchAround(facts, violation.node); condition != kNoNode) {
+      finding.only_where = facts.syntax.Text(condition).substr(0, 60);
+      finding.guess = finding.guess || IsNeverSwitchedOn(facts, condition);
+    }
     if (edit) edit(violation, finding);
     // What is to be changed stands in a helper.
     if (violation.node != violation.inner) finding.edits.clear();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engines/check/inputs/decode.h"
+#include "engines/check/rule_set.h"
 #include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check {

@@ -128,6 +128,20 @@ class Matcher {
     return false;
   }
 
+  // self.log(…), logger.log("p", x), self.encoder.norm(x): of a module or another object. A tensor's
+  // own method takes numbers, or a tensor beside what is a tensor by itself.
+  bool IsOfAnObject(const Occurrence& at) const {
+    const Call* const call = facts_.names.CallAt(at.node);
+    if (call == nullptr || call->receiver == kNoNode || !call->callee.empty()) return false;
+    if (facts_.syntax.Text(call->receiver) == "self") return true;
+    const NodeId first = facts_.syntax.Unwrap(facts_.names.Argument(at.node, 0, ""));
+    if (facts_.syntax.Is(first, Kind::kString)) return at.name != "norm";
+    const bool held = facts_.names.Key(call->receiver).starts_with("self.");
+    return held && (facts_.syntax.Is(first, Kind::kIdentifier) ||
+                    facts_.syntax.Is(first, Kind::kAttribute) ||
+                    facts_.syntax.Is(first, Kind::kCall));
+  }
+
   bool IsGivenFp32(NodeId call) const {
     const std::string type = facts_.names.Resolve(facts_.names.Argument(call, -1, "dtype"));
     return type == "torch.float32" || type == "torch.float" || type == "torch.float64" ||
@@ -185,7 +199,9 @@ class Matcher {
     const bool on = !off && (region != nullptr ||
                              (facts_.dtypes->PolicyAt(at.node, &policy) && !policy.assumed));
     const CastPolicy cast =
-        facts_.ops.PolicyOf(Device::kCuda, hazard.autocast.empty() ? at.name : hazard.autocast);
+        facts_.ops.PolicyOf(Device::kCuda, hazard.autocast.empty() || hazard.autocast == "input"
+                                               ? at.name
+                                               : hazard.autocast);
     const bool safe =
         hazard.autocast == "converts" ||
         (hazard.autocast != "any" && (cast == CastPolicy::kFp32 || cast == CastPolicy::kPromote));
@@ -193,12 +209,12 @@ class Matcher {
       return 0;
     if (hazard.where == Where::kAny) return kNoRegion;
     if (off) return hazard.autocast == "on" ? 0 : kRegionOff;
-    if (on) return safe ? 0 : kUnderRegion;
+    const bool lost_before = hazard.autocast == "input" && known_half;
+    if (on) return safe && !lost_before ? 0 : kUnderRegion;
     if (IsCalledWithAutocastOff(facts_.bindings, facts_.regions, facts_.syntax.FunctionOf(at.node)))
       return kRegionOff;
-    if (!safe) return kNoRegion;
-    if (!cast_) return 0;
-    return known_half ? kNoRegion : kOnlyIfCast;
+    if (!safe || known_half) return kNoRegion;
+    return cast_ ? kOnlyIfCast : 0;
   }
 
   // By the code that it stands in.
@@ -238,8 +254,7 @@ class Matcher {
   void Examine(const Hazard& hazard, const Occurrence& at) {
     // A method of what is no tensor: text.split, layer.norm(x).
     if (at.is_call && at.left == kNoNode && hazard.judged == Judged::kLeft) return;
-    // self.log(…), self.var(x): of a module.
-    if (at.is_call && facts_.syntax.Text(at.left) == "self") return;
+    if (at.is_call && IsOfAnObject(at)) return;
     const double place = Place(at.node);
     const ShownType type = Judge(hazard, at);
     // softmax(x, dtype=torch.float32): computed and stored in the type that is given.

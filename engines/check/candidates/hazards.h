@@ -43,7 +43,7 @@ struct Hazard {
   // The operator whose place in autocast's table counts: under autocast one of its FP32 operators
   // is safe. "": the occurrence's own; "any": the hazard stands whatever autocast does;
   // "converts": autocast gives the operands one type, so that it is safe under it; "on": it stands
-  // only where autocast is on.
+  // only where autocast is on; "input": as "", but a 16-bit input has lost it before.
   std::string_view autocast;
   std::string_view what;      // "exp is infinite above 11.09 in FP16"
   std::string_view question;  // what decides

@@ -60,7 +60,9 @@ bool IsKeptFromZero(const FileFacts& facts, NodeId expression) {
     const NodeId least = ArgumentOf(facts, *call, 0, "min");
     return least != kNoNode && (large(least) || !Constant(facts, least));
   }
-  for (const std::string_view positive : {"exp", "softplus", "add", "max", "maximum", "softmax",
+  // torch.max(x, eps); x.max() is a size.
+  if (call->name == "max") return ArgumentOf(facts, *call, 0, "other") != kNoNode;
+  for (const std::string_view positive : {"exp", "softplus", "add", "maximum", "softmax",
                                           "sigmoid", "add_", "nan_to_num", "where"}) {
     if (call->name == positive) return true;
   }
@@ -146,6 +148,10 @@ bool MayBeZero(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
   return !IsKeptFromZero(facts, at.left);
 }
 
+bool OutsideDomain(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  return !IsCallOf(facts, at.left, {"clamp", "clamp_", "clip", "tanh", "sin", "cos"});
+}
+
 bool OfSigmoid(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
   return IsCallOf(facts, at.left, {"sigmoid", "tanh"});
 }
@@ -159,7 +165,8 @@ bool EpsBehindRoot(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
     const auto eps = Constant(facts, other);
     const auto call = TorchCallAt(facts, facts.syntax.Unwrap(side));
     return eps && *eps > 0 && *eps < kLargestEpsilon && call &&
-           (call->name == "sqrt" || call->name == "rsqrt") && !IsKeptFromZero(facts, call->tensor);
+           (call->name == "sqrt" || call->name == "rsqrt") &&
+           !ZeroForm(facts, call->tensor).empty();
   };
   return root(at.left, at.right) || root(at.right, at.left);
 }
@@ -227,6 +234,12 @@ bool ExpandedDistance(const FileFacts& facts, ValueTypes&, const Occurrence& at)
     return OperatorOf(facts, Traced(facts, id)) == "@" ||
            IsCallOf(facts, id, {"matmul", "mm", "bmm", "einsum"});
   };
+  // - 2 * x @ y is (2 * x) @ y.
+  if (OperatorOf(facts, right) == "@") {
+    const NodeId first = facts.syntax.Unwrap(facts.syntax.Child(right, f.left));
+    return OperatorOf(facts, first) == "*" &&
+           facts.bindings.Number(facts.syntax.Child(first, f.left)) == 2.0;
+  }
   if (OperatorOf(facts, right) != "*") return false;
   for (const uint16_t side : {f.left, f.right}) {
     if (facts.bindings.Number(facts.syntax.Child(right, side)) == 2.0)

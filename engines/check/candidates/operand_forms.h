@@ -32,6 +32,8 @@ bool NearOne(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 // exp(x) of what nothing limits; log(x), sqrt(x) of what nothing keeps from zero.
 bool Unbounded(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 bool MayBeZero(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
+// acos(x) of what nothing keeps in [-1, 1].
+bool OutsideDomain(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 // log(sigmoid(x)), log(softmax(x))
 bool OfSigmoid(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 bool OfSoftmax(const FileFacts& facts, ValueTypes& types, const Occurrence& at);

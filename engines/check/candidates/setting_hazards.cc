@@ -66,7 +66,9 @@ constexpr SettingHazard kSettingTable[] = {
      "Is it for inference?"},
     {"no-fp32-master-weights", Option::kHalfMaster,
      [](const Settings& all, const Setting& one) {
-       return one.on == true && all.framework != Framework::kLightning;  // for fine-tuning, there
+       const Option type = one.name.starts_with("bf16") ? Option::kBf16 : Option::kFp16;
+       // Lightning's is meant for fine-tuning.
+       return one.on == true && !all.IsOff(type) && all.framework != Framework::kLightning;
      },
      kPossible, "weights are kept and updated in 16 bits, without a copy in FP32",
      "Is the learning rate above half an ulp of the weights, or rounding stochastic?"},

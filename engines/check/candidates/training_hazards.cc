@@ -19,8 +19,11 @@ bool HasLiteralDtype(const Autocast& region) {
 
 void OfRegions(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   const std::vector<Autocast>& regions = facts.regions.all();
-  const bool configured = std::any_of(regions.begin(), regions.end(), [](const Autocast& one) {
-    return !one.foreign && one.dtype_given && one.dtype == HalfType::kUnknown;
+  const bool configured = std::any_of(regions.begin(), regions.end(), [&](const Autocast& one) {
+    return !one.foreign && one.dtype_given && one.dtype == HalfType::kUnknown &&
+           !facts.names
+                .Resolve(facts.names.Argument(facts.bindings.ValueOf(one.node), 1, "dtype"))
+                .starts_with("torch.");
   });
   for (const Autocast& region : regions) {
     if (region.foreign || region.enabled == Tri::kNo) continue;
@@ -30,7 +33,7 @@ void OfRegions(const FileFacts& facts, std::vector<TrainingHazard>* found) {
                         "a dtype that is written here", "what the setting can be",
                         "With the other format set, does a step run in both?", kPossible});
     }
-    if (!region.dtype_given && facts.project.bf16_autocast &&
+    if (!region.dtype_given && facts.project.bf16_autocast && region.device != Device::kCpu &&
         !HasSplat(facts, facts.bindings.ValueOf(region.node))) {
       found->push_back({region.node, "autocast-no-dtype",
                         "this autocast takes its device's default dtype, FP16 on CUDA",
@@ -95,13 +98,15 @@ void OfModelCalls(const FileFacts& facts, std::vector<TrainingHazard>* found) {
                         "Is it one process a device (DistributedDataParallel) instead?", kLikely});
     }
     if (!region->caches || !facts.regions.NoGradAt(first.node)) continue;
-    // A branch that returns is not followed by what stands behind it.
+    // The other branch of a condition does not follow.
+    const NodeId block = facts.syntax.Enclosing(first.node, Kind::kBlock);
     const NodeId branch = facts.syntax.Enclosing(first.node, Kind::kIf);
-    const NodeId last = branch == kNoNode ? kNoNode : facts.syntax[branch].after;
+    const bool branches = branch != kNoNode && IsInside(facts, block, branch);
     const bool trained = std::any_of(calls.begin(), calls.end(), [&](const ModelCall& second) {
       return second.node > first.node && second.key == first.key &&
              facts.regions.At(second.node) == region && !facts.regions.NoGradAt(second.node) &&
-             !(last != kNoNode && second.node < last && branch > facts.syntax.FunctionOf(first.node));
+             !(branches && IsInside(facts, second.node, branch) &&
+               !IsInside(facts, second.node, block));
     });
     if (!trained) continue;
     found->push_back({first.node, "autocast-cache-no-grad",
@@ -286,7 +291,8 @@ void OfRanks(const FileFacts& facts, std::vector<TrainingHazard>* found) {
       if (loop == kNoNode || !IsInside(facts, branch, loop) || !leaves_turn(branch) ||
           !IsInside(facts, call->node, facts.syntax.Child(branch, f.condition)) ||
           !within("backward", facts.syntax[branch].after, facts.syntax[loop].after) ||
-          within("all_reduce", loop, call->node) || within("all_gather", loop, call->node))
+          within("all_reduce", loop, call->node) || within("all_gather", loop, call->node) ||
+          within("broadcast", loop, call->node))
         continue;
       found->push_back({branch, "skip-on-one-rank",
                         "the rank whose value is not finite leaves out this step, and the others "

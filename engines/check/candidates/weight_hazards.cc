@@ -35,7 +35,7 @@ void OfFunctions(const FileFacts& facts, std::vector<TrainingHazard>* found) {
          (FirstCastOperation(facts, function.forward) == kNoNode ||
                      FirstCastOperation(facts, function.backward) == kNoNode ||
                      NamesAny(facts, function.klass,
-                              {"autocast", "amp", "dtype", "float", "half", "type_as"}))))
+                              {"autocast", "dtype", "float", "half", "type_as"}))))
       continue;
     found->push_back(
         {function.custom_fwd ? function.backward : function.forward,

@@ -101,12 +101,12 @@ NodeId FirstCastOperation(const FileFacts& facts, NodeId root) {
 }
 
 bool NamesAny(const FileFacts& facts, NodeId root, std::initializer_list<std::string_view> words) {
-  for (NodeId id = root; id < facts.syntax[root].after; ++id) {
-    if (facts.syntax[id].kind != Kind::kIdentifier) continue;
-    const std::string_view text = facts.syntax.Text(id);
-    if (HoldsAny(text, words)) return true;
-  }
-  return false;
+  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    const std::vector<NodeId> uses = facts.names.Uses(word);
+    return std::any_of(uses.begin(), uses.end(), [&](NodeId use) {
+      return use >= root && use < facts.syntax[root].after;
+    });
+  });
 }
 
 }  // namespace mpnanny::check

@@ -29,7 +29,7 @@ bool IsCastOperation(const FileFacts& facts, NodeId id);
 // The first of those below `root`, or kNoNode.
 NodeId FirstCastOperation(const FileFacts& facts, NodeId root);
 
-// True if a name in the code below `root` (not a comment or a string) contains one of the words.
+// True if one of the words is a name in the code below `root`.
 bool NamesAny(const FileFacts& facts, NodeId root, std::initializer_list<std::string_view> words);
 
 }  // namespace mpnanny::check

@@ -287,10 +287,11 @@ std::string_view ZeroForm(const FileFacts& facts, NodeId expression, int depth) 
   if (call->name == "std") return "a standard deviation";
   if (call->name == "norm" || call->name == "vector_norm") return "a norm";
   if (call->name == "relu") return "a rectified value";
+  if (call->name == "sigmoid" || call->name == "softmax") return "a probability";
   const bool sum =
       call->name == "sum" || call->name == "mean" || call->name == "max" || call->name == "amax";
   if (sum && SquareOf(facts, call->tensor) != kNoNode) return "a sum of squares";
-  if (sum && TracedCall(facts, call->tensor, {"abs", "relu"})) return "a sum of magnitudes";
+  if (sum && TracedCall(facts, call->tensor, {"abs", "relu"})) return "magnitudes";
   if (call->name == "unsqueeze" || call->name == "view" || call->name == "expand_as" ||
       call->name == "sqrt")
     return ZeroForm(facts, call->tensor, depth - 1);

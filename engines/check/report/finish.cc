@@ -76,6 +76,8 @@ Finding FinishOne(const Unit& unit, const RawFinding& raw, const TextIndex& inde
     finding.end_column = static_cast<int>(CountCodePoints(index.Line(begin.line))) + 1;
   }
   finding.message = raw.message.empty() ? page.summary : raw.message;
+  if (!raw.only_where.empty())
+    finding.message = "Where `" + raw.only_where + "` holds: " + finding.message;
   finding.why = page.why;
   finding.fix = page.fix;
   finding.cases = page.cases;
@@ -175,6 +177,7 @@ Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& ru
       severity = choice.severity[one.rule];
     if (!one.form.empty())
       severity = std::min(severity, rules.calibration().Most(page.id, one.form));
+    if (!one.only_where.empty()) severity = std::min(severity, std::optional(Severity::kWarning));
     // A comment may silence what is not shown; it is of use nevertheless.
     const Bytes where = PlaceOf(unit, one);
     if (one.node != kNoNode ? suppressions.Silences(one.node, page.id)

@@ -46,15 +46,24 @@ void CheckWrapped(const FileFacts& facts, Sink& sink) {
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
-  ReportViolations(facts, Violation::Kind::kDoubleUnscale, sink, [](const Violation& v) {
+  // Who asks the scaler's own record of an optimizer may know what was unscaled.
+  const bool asks_record = !facts.names.Uses("OptState").empty();
+  const auto mind = [&](const Violation&, RawFinding& finding) {
+    finding.guess = finding.guess || asks_record;
+  };
+  const auto report = [&](Violation::Kind kind,
+                          const std::function<std::string(const Violation&)>& message) {
+    ReportViolations(facts, kind, sink, message, mind);
+  };
+  report(Violation::Kind::kDoubleUnscale, [](const Violation& v) {
     return "unscale_(" + v.optimizer +
            ") can be reached again before update(): the second call raises RuntimeError.";
   });
-  ReportViolations(facts, Violation::Kind::kUnscaleAfterStep, sink, [](const Violation& v) {
+  report(Violation::Kind::kUnscaleAfterStep, [](const Violation& v) {
     return "unscale_(" + v.optimizer +
            ") comes after step(), which has unscaled already: it raises RuntimeError.";
   });
-  ReportViolations(facts, Violation::Kind::kUnscaledTwice, sink, [](const Violation& v) {
+  report(Violation::Kind::kUnscaledTwice, [](const Violation& v) {
     return "unscale_(" + v.optimizer +
            ") can be reached again with gradients of before still there: those of the earlier "
            "backward passes are divided by the loss scale a second time.";

@@ -86,6 +86,8 @@ void Report(const FileFacts& facts, Sink& sink, NodeId node, NodeId constant, No
   if (!type.is_fp16() || !ZeroHurts(facts, node, 3)) return;
   RawFinding& finding = sink.Add(
       node, ShowNumber(*eps) + " rounds to zero in the FP16 value that it should keep from zero.");
+  // Whether what it guards can be zero is in its form, or not in the text.
+  if (ZeroForm(facts, tensor).empty()) finding.form = "may-not-be-zero";
   NoteUnlessShown(type, finding);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engines/check/facts/fp16_use.h"
+#include "engines/check/facts/switches.h"
 #include "engines/check/rule_support.h"
 
 namespace mpnanny::check::scaler_recreated_per_epoch {
@@ -158,7 +159,9 @@ void Check(const FileFacts& facts, Sink& sink) {
         !certain || !*matters || facts.names.ImportsModule("torch_xla");
   };
   for (const ScalerMade& made : facts.scalers.made()) {
-    if (made.enabled_false || made.key.empty()) continue;
+    if (made.enabled_false || made.key.empty() ||
+        IsNeverSwitchedOn(facts, facts.names.Argument(made.call, -1, "enabled")))
+      continue;
     const NodeId function = facts.syntax.FunctionOf(made.call);
     const NodeId loop = LoopOf(facts, made.call);
     if (loop != kNoNode) {
