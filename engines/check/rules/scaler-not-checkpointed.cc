@@ -82,11 +82,9 @@ std::vector<const FileFacts*> Callers(const FileFacts& facts, const Function& fu
 // True for a class that is an optimizer itself, whatever it wraps: its state is the optimizer's.
 bool IsOptimizer(const FileFacts& facts, NodeId klass) {
   const std::vector<NodeId> bases = facts.bindings.Bases(klass);
-  return std::any_of(bases.begin(), bases.end(),
-                     [&](NodeId base) {
-                       return LastComponent(facts.names.Key(base)) == "Optimizer" ||
-                              LastComponent(facts.names.Resolve(base)) == "Optimizer";
-                     });
+  return std::any_of(bases.begin(), bases.end(), [&](NodeId base) {
+    return LastComponent(facts.names.Key(base)).ends_with("Optimizer");
+  });
 }
 
 bool UsesScaler(const FileFacts& facts, NodeId klass) {
