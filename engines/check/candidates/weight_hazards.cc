@@ -87,7 +87,16 @@ void OfStates(const FileFacts& facts, std::vector<TrainingHazard>* found) {
                                    Kind::kFalse);
           });
         });
-    if (call->method.empty() || !lost) continue;
+    // net.reset_buffers() behind it may fill them.
+    const std::string model = facts.names.Key(call->receiver);
+    const bool refilled = std::any_of(
+        facts.names.calls().begin(), facts.names.calls().end(), [&](const Call& other) {
+          return other.node > call->node && !other.method.empty() && !model.empty() &&
+                 facts.names.Key(other.receiver) == model && other.method != "load_state_dict" &&
+                 other.method != "train" && other.method != "eval" && other.method != "to" &&
+                 other.method != "cuda" && other.method != "parameters";
+        });
+    if (call->method.empty() || !lost || refilled) continue;
     found->push_back({call->node, "buffer-lost-by-to-empty",
                       "to_empty() leaves buffers with persistent=False as memory that was never "
                       "written: no checkpoint brings them back",
