@@ -75,14 +75,10 @@ Paths ScalerMachine::OnHelper(NodeId id, const Target& target, Paths in) {
                                      [&](const Frame& f) { return f.function == target.function; });
     // Too deep to follow, or a training of its own, which is analysed by itself.
     if (running || frames_.size() >= kMaxFrames ||
-        target.code->HasTrainingLoop(target.function->node)) {
-      return Each(std::move(in), [](Path& path) {
-        path.unseen = true;
-        path.used.clear();
-      });
-    }
+        target.code->HasTrainingLoop(target.function->node))
+      return Happen(Event::Kind::kUnseen, id, std::move(in));
   } else if (frames_.size() >= kMaxFrames) {
-    return Each(std::move(in), [](Path& path) { path.escaped = true; });
+    return Happen(Event::Kind::kEscape, id, std::move(in));
   }
   Paths out;
   for (const Path& path : in) Add(out, InHelper(id, target, path));
@@ -233,20 +229,19 @@ Paths ScalerMachine::OnUnseen(NodeId id, Paths in) {
                     syntax().Text(syntax().Child(receiver, PythonFields().function)) == "super";
   // A method of the optimizer that is none of torch's: first_step(zero_grad=True).
   const bool own_step = receiver != kNoNode && IsOptimizer(receiver) && !IsOfTorchOptimizer(name);
-  clears = clears || unseen || base || own_step ||
+  clears = clears || base || own_step ||
            (SoundsLikeClearing(name, receiver != kNoNode) && !scheduler) ||
            (syntax().Text(receiver) == "self" && !IsModuleName(name));
   const bool function = receiver == kNoNode || !names().Callee(id).empty();
   if (function && !escapes &&
       std::find(std::begin(kNorms), std::end(kNorms), name) != std::end(kNorms))
-    return OnGradient(id, GradientUse::kMeasure, std::move(in));
-  if (!escapes && !unseen && !clears) return in;
-  return Each(std::move(in), [&](Path& path) {
-    if (clears) path.used.clear();
-    if (own_step) path.divided.clear();
-    path.escaped = path.escaped || escapes;
-    path.unseen = path.unseen || unseen;
-  });
+    return OnGradient(id, Event::Kind::kRead, std::move(in));
+  for (const auto& [happens, kind] :
+       {std::pair(clears, Event::Kind::kMayClear), std::pair(own_step, Event::Kind::kMayStep),
+        std::pair(unseen, Event::Kind::kUnseen), std::pair(escapes, Event::Kind::kEscape)}) {
+    if (happens) in = Happen(kind, id, std::move(in));
+  }
+  return in;
 }
 
 bool ScalerMachine::MayUseSelf(NodeId call) const {

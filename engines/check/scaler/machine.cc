@@ -57,13 +57,10 @@ void ScalerMachine::Run(const Function& function, std::vector<Violation>* violat
     Paths again;
     for (const Path& path : flow.out) {
       Path next;
-      next.escaped = path.escaped || path.unseen;
-      next.skip = path.skip;
-      next.unscaled = path.unscaled;
-      next.awaiting = path.awaiting;
-      next.outdated = path.outdated;
+      next.state = NextBatch(path.state);
       for (const std::string& parameter : function.parameters) Forget(parameter, next);
-      if ((next.skip != kNoNode && !next.unscaled.empty()) || !next.awaiting.empty())
+      const GradientState& left = next.state;
+      if ((left.skip != kNoNode && !left.unscaled.empty()) || !left.awaiting.empty())
         again.insert(std::move(next));
     }
     Block(function.body, std::move(again));
@@ -105,7 +102,7 @@ void ScalerMachine::Limit(Paths& paths) {
     path.value().conditions.Clear();
     // Without the conditions impossible combinations look possible: such a path must not accuse
     // anybody.
-    path.value().escaped = true;
+    path.value().state.escaped = true;
     fewer.insert(std::move(path));
   }
   paths = std::move(fewer);
@@ -183,23 +180,24 @@ Flow ScalerMachine::Try(NodeId id, Paths in) {
   return flow;
 }
 
-Flow ScalerMachine::Leaving(NodeId id, Paths in) const {
+Flow ScalerMachine::Leaving(NodeId id, Paths in) {
   const Kind kind = syntax().kind(id);
   if (kind == Kind::kRaise) return {};
   const NodeId check = syntax().Enclosing(id, Kind::kIf);
   const bool checked = kind != Kind::kBreak && check > syntax().FunctionOf(id) &&
                        IsCheck(syntax().Text(syntax().Child(check, PythonFields().condition)));
   const NodeId value = syntax().Children(id)[0];
-  Paths out = Each(std::move(in), [&](Path& path) {
-    if (checked && !path.unscaled.empty() && path.skip == kNoNode) path.skip = Shown(id);
-    if (kind != Kind::kReturn || frames_.size() == 1 || value == kNoNode) return;
-    if (const std::string scaler = ScalerOf(value, path); !scaler.empty())
-      path.scaled_values["()"] = scaler;
-  });
+  if (checked) in = Happen(Event::Kind::kGoRound, id, std::move(in));
+  if (kind == Kind::kReturn && frames_.size() > 1 && value != kNoNode) {
+    in = Each(std::move(in), [&](Path& path) {
+      if (const std::string scaler = ScalerOf(value, path); !scaler.empty())
+        path.scaled_values["()"] = scaler;
+    });
+  }
   Flow flow;
   (kind == Kind::kReturn  ? flow.returns
    : kind == Kind::kBreak ? flow.breaks
-                          : flow.continues) = std::move(out);
+                          : flow.continues) = std::move(in);
   return flow;
 }
 
@@ -236,22 +234,16 @@ void ScalerMachine::Split(NodeId condition, Paths in, Paths* yes, Paths* no, boo
   }
 }
 
-void ScalerMachine::GoAround(NodeId condition, NodeId branch, NodeId other, Paths& paths) const {
+void ScalerMachine::GoAround(NodeId condition, NodeId branch, NodeId other, Paths& paths) {
   const std::string_view text = syntax().Text(condition);
   const auto holds_only_other = [&](ScalerCall::Op op) {
     return code().Holds(other, op) && !code().Holds(branch, op);
   };
-  if (holds_only_other(ScalerCall::Op::kUpdate) && IsCheck(text)) {
-    paths = Each(std::move(paths), [&](Path& path) {
-      if (!path.unscaled.empty() && path.skip == kNoNode) path.skip = Shown(condition);
-    });
-  }
+  if (holds_only_other(ScalerCall::Op::kUpdate) && IsCheck(text))
+    paths = Happen(Event::Kind::kGoRound, condition, std::move(paths));
   // `if state is not OptState.UNSCALED: scaler.unscale_(optimizer)` asks for what is followed here.
-  if (holds_only_other(ScalerCall::Op::kUnscale) &&
-      (text.find("nscaled") != std::string_view::npos ||
-       text.find("UNSCALED") != std::string_view::npos)) {
-    paths = Each(std::move(paths), [](Path& path) { path.escaped = true; });
-  }
+  if (holds_only_other(ScalerCall::Op::kUnscale) && HoldsAny(text, {"nscaled", "UNSCALED"}))
+    paths = Happen(Event::Kind::kEscape, condition, std::move(paths));
   // `if is_first_micro_batch: optimizer.zero_grad()` comes round in time.
   bool positive = true;
   const NodeId asked = Core(bindings(), condition, &positive);
@@ -259,11 +251,9 @@ void ScalerMachine::GoAround(NodeId condition, NodeId branch, NodeId other, Path
   if (!clears.empty() && (asked == kNoNode || Ask(bindings(), asked).key != kMixedPrecision)) {
     paths = Each(std::move(paths), [&](Path& path) {
       // Not where it stands on the way without mixed precision.
-      if (std::none_of(clears.begin(), clears.end(),
-                       [&](NodeId clear) { return MayReach(clear, other, path); }))
-        return;
-      path.used.clear();
-      path.stale.clear();
+      if (std::any_of(clears.begin(), clears.end(),
+                      [&](NodeId clear) { return MayReach(clear, other, path); }))
+        Happen(At(Event::Kind::kGoRoundClear, condition), path);
     });
   }
 }
@@ -369,11 +359,11 @@ Flow ScalerMachine::Loop(NodeId id, Paths in) {
         std::none_of(flow.out.begin(), flow.out.end(), done))
       return;
     std::erase_if(flow.out, [&](const Path& path) {
-      return path.gradients == Gradients::kScaled && !done(path);
+      return path.state.gradients == Gradients::kScaled && !done(path);
     });
   };
-  keep(ScalerCall::Op::kUnscale, [](const Path& path) { return !path.unscaled.empty(); });
-  keep(ScalerCall::Op::kStep, [](const Path& path) { return path.looked; });
+  keep(ScalerCall::Op::kUnscale, [](const Path& path) { return !path.state.unscaled.empty(); });
+  keep(ScalerCall::Op::kStep, [](const Path& path) { return path.state.looked; });
   Limit(flow.out);
   return flow;
 }

@@ -29,29 +29,14 @@ void ScalerMachine::Forget(const std::string& key, Path& path) {
 
 void ScalerMachine::ForgetObject(const std::string& key, Path& path) {
   path.scaled_values.erase(key);
-  for (std::set<std::string>* set : {&path.unscaled, &path.stepped, &path.stepped_since_backward,
-                                     &path.used, &path.stale, &path.divided}) {
-    std::erase_if(*set, [&](const std::string& name) {
-      return name == key || name.starts_with(key + ".") || name.starts_with(key + "[") ||
-             name.find("[" + key + "]") != std::string::npos;
-    });
-  }
+  ForgetOptimizer(key, path.state);
 }
 
 void ScalerMachine::NextElement(NodeId loop, bool starts, Path& path) const {
   const NodeId target = syntax().Child(loop, PythonFields().left);
   if (target == kNoNode) return;
   for (NodeId id = target; id < syntax()[target].after; ++id) {
-    if (!syntax().Is(id, Kind::kIdentifier)) continue;
-    const std::string key = KeyOf(id);
-    const std::string element = "an element as " + key;
-    const std::string here = element + " of " + std::to_string(loop);
-    for (std::set<std::string>* set :
-         {&path.unscaled, &path.stepped, &path.stepped_since_backward, &path.used, &path.stale}) {
-      const bool again = starts && set->contains(here);
-      if (set->erase(key) > 0) set->insert(starts ? element : here);
-      if (again) set->insert(element + " again");
-    }
+    if (syntax().Is(id, Kind::kIdentifier)) check::NextElement(KeyOf(id), loop, starts, path.state);
   }
   Rebind(target, path);
 }
@@ -152,14 +137,6 @@ Paths ScalerMachine::Expression(NodeId id, Paths in) {
   return in;
 }
 
-// A scaler that is new has neither unscaled nor stepped; what the gradients were divided by before
-// stays so. (Of several scalers the others are taken to be new, too, which accuses nobody.)
-void ScalerMachine::StartAnew(Path& path) {
-  path.unscaled.clear();
-  path.stepped.clear();
-  path.skip = kNoNode;
-}
-
 Paths ScalerMachine::Assign(NodeId id, Paths in) {
   const Fields& f = PythonFields();
   const Kind kind = syntax()[id].kind;
@@ -167,8 +144,8 @@ Paths ScalerMachine::Assign(NodeId id, Paths in) {
   const NodeId target = syntax().Child(id, named ? f.name : f.left);
   const NodeId value = syntax().Child(id, named ? f.value : f.right);
   if (value == kNoNode) return in;  // only an annotation
-  if (const GradientUse use = UseOfGradient(bindings(), id); use != GradientUse::kNone)
-    return OnGradient(id, use, std::move(in));
+  if (const GradientUse use = UseOfGradient(bindings(), id))
+    return OnGradient(id, *use, std::move(in));
   const bool writes_gradient = syntax().Text(target).find(".grad") != std::string_view::npos &&
                                !syntax().Is(value, Kind::kNone);
   const auto& made = scalers().made();
@@ -176,7 +153,7 @@ Paths ScalerMachine::Assign(NodeId id, Paths in) {
     return one.call == syntax().Unwrap(value);
   });
   return WithScale(value, std::move(in), [&](Path& path, const std::string& scaler) {
-    if (writes_gradient) path.escaped = true;
+    if (writes_gradient) Happen(At(Event::Kind::kEscape, id), path);
     const std::string key = KeyOf(target);
     const auto it = path.scaled_values.find(key);
     const bool keeps = kind == Kind::kAugmentedAssignment && it != path.scaled_values.end();
@@ -184,7 +161,7 @@ Paths ScalerMachine::Assign(NodeId id, Paths in) {
     // A counter's values are those of the first rounds only.
     const Held held = kind == Kind::kAugmentedAssignment ? Held{} : HeldAfter(target, value, path);
     Rebind(target, path);
-    if (makes_scaler) StartAnew(path);
+    if (makes_scaler) Happen(At(Event::Kind::kNewScaler, id), path);
     for (const auto& [name, constant] : held) path.conditions.values().Set(name, constant);
     if (by.empty()) return;
     if (!key.empty()) {
