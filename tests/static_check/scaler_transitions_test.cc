@@ -1,103 +1,14 @@
 // The table of scaler/transitions.h: sequences of events, and what is wrong with them.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <iterator>
-#include <regex>
 #include <string>
 #include <vector>
 
 #include "engines/check/scaler/transitions.h"
+#include "tests/static_check/scaler_words.h"
 
 namespace mpnanny::check {
 namespace {
-
-using Wrong = std::vector<std::string>;
-
-// "step:b/t" is scaler t's step of optimizer b. Where nothing is said, they are a and s.
-struct Word {
-  std::string event, optimizer = "a", scaler = "s";
-};
-
-std::vector<Word> WordsOf(const std::string& text) {
-  static const std::regex kWord("([^ :/]+)(:([^ /]+))?(/([^ ]+))?");
-  std::vector<Word> words;
-  for (std::sregex_iterator it(text.begin(), text.end(), kWord), end; it != end; ++it) {
-    Word word;
-    word.event = it->str(1);
-    if ((*it)[2].matched) word.optimizer = it->str(3);
-    if ((*it)[4].matched) word.scaler = it->str(5);
-    words.push_back(word);
-  }
-  return words;
-}
-
-// In the order of Event::Kind and of Violation::Kind.
-constexpr const char* kEvents[] = {
-    "scale",          "backward",     "plain",      "any",        "clip",
-    "read",           "replace",      "clear",      "unscale",    "step",
-    "update",         "set_scale",    "read_scale", "new_scaler", "plain_step",
-    "excused_step",   "wrapped_step", "zero_grad",  "zero_fill",  "go_round",
-    "go_round_clear", "may_clear",    "may_step",   "unseen",     "escape"};
-constexpr const char* kViolations[] = {"clip-scaled",         "clip-after-step",
-                                       "double-unscale",      "unscale-after-step",
-                                       "update-without-step", "skipped-update",
-                                       "step-without-update", "plain-step-scaled",
-                                       "plain-step-updated",  "plain-step-after-scaler",
-                                       "other-scaler",        "update-between",
-                                       "gradients-read",      "nan-replaced",
-                                       "stale-gradients",     "plain-backward",
-                                       "plain-loss",          "scale-after-update",
-                                       "mixed-scales",        "plain-added",
-                                       "step-on-none",        "unscaled-twice"};
-
-Event::Kind KindNamed(const std::string& name) {
-  const auto* const it = std::find(std::begin(kEvents), std::end(kEvents), name);
-  EXPECT_NE(it, std::end(kEvents)) << name;
-  return static_cast<Event::Kind>(it - kEvents);
-}
-
-// self.s may be the same scaler as another name.
-ScalerName Made(const std::string& name) { return {name, name.find('.') == std::string::npos}; }
-
-bool IsBackward(const Word& word) {
-  return word.event == "backward" || word.event == "plain" || word.event == "any";
-}
-
-bool Uses(const Word& word) { return word.event == "step" || word.event == "unscale"; }
-
-// What goes wrong, "clip-scaled 3" for the third word, with "?" where it is a guess. What the text
-// around an event says is what stands in the sequence.
-Wrong WrongIn(const std::string& text, GradientState* state) {
-  const std::vector<Word> words = WordsOf(text);
-  const bool one_optimizer = std::all_of(words.begin(), words.end(),
-                                         [](const Word& word) { return word.optimizer == "a"; });
-  std::vector<Violation> violations;
-  for (size_t i = 0; i < words.size(); ++i) {
-    const auto here = words.begin() + static_cast<std::ptrdiff_t>(i);
-    Event event;
-    event.kind = KindNamed(here->event);
-    event.node = event.inner = static_cast<NodeId>(i + 1);
-    if (!IsBackward(*here) || here->event == "backward") event.scaler = Made(here->scaler);
-    event.optimizer = here->optimizer == "all" ? "" : here->optimizer;
-    const auto use = std::find_if(here, words.end(), Uses);
-    event.pass = {event.node, use == words.end() ? "" : use->optimizer, here->scaler};
-    event.one_optimizer = one_optimizer;
-    event.before_backward = one_optimizer && std::none_of(words.begin(), here, IsBackward) &&
-                            std::any_of(here, words.end(), IsBackward);
-    Apply(event, *state, &violations);
-  }
-  Wrong wrong;
-  for (const Violation& violation : violations)
-    wrong.push_back(std::string(kViolations[static_cast<size_t>(violation.kind)]) + " " +
-                    std::to_string(violation.node) + (violation.guess ? "?" : ""));
-  return wrong;
-}
-
-Wrong WrongIn(const std::string& text) {
-  GradientState state;
-  return WrongIn(text, &state);
-}
 
 struct Sequence {
   const char* events;
@@ -162,6 +73,7 @@ TEST(ScalerTransitions, GradientsFromOutside) {
       {"unseen clip read any step", {}},
       {"clip read step update step", {"clip-scaled 1?", "gradients-read 2?"}},
       {"step clip read update step", {}},
+      {"step update zero_grad clip step", {"clip-scaled 4?"}},
   });
   // In a helper it is not known that the gradients are those of the function.
   Event clip;
@@ -230,6 +142,18 @@ TEST(ScalerTransitions, StepAndUpdate) {
       {"zero_grad backward step:b zero_grad backward/t update/s step:a/t", {}},
       {"zero_grad backward step:b zero_grad backward/t update/t step:a/t", {"update-between 7"}},
   });
+}
+
+// A pass that waits for its step while update() runs, and whose gradients are cleared then.
+TEST(ScalerTransitions, ClearedGradientsWaitForNoStep) {
+  for (const std::string clear : {"zero_grad:g", "zero_grad:all"}) {
+    GradientState state;
+    EXPECT_EQ(WrongIn("step:d " + clear + " backward:g update", &state), Wrong{});
+    EXPECT_EQ(WrongIn("step:d " + clear + " backward:g step:g", &state), Wrong{}) << clear;
+  }
+  GradientState state;
+  EXPECT_EQ(WrongIn("step:d zero_grad:g backward:g update", &state), Wrong{});
+  EXPECT_EQ(WrongIn("step:d zero_grad:d backward:g step:g", &state), Wrong{"update-between 4"});
 }
 
 TEST(ScalerTransitions, GradientsOfBefore) {
@@ -305,6 +229,7 @@ TEST(ScalerTransitions, StepsOfTheOptimizerItself) {
       {"backward unscale:b plain_step:a update", {"plain-step-scaled 3"}},
       {"backward step:b plain_step:a update", {"plain-step-scaled 3"}},
       {"backward unscale plain_step update", {}},
+      {"backward unseen backward plain_step update", {"plain-step-scaled 4"}},
       {"backward step plain_step", {"plain-step-after-scaler 3"}},
       {"backward step excused_step", {"plain-step-after-scaler 3"}},
       {"backward step zero_grad plain_step", {}},
@@ -362,13 +287,17 @@ TEST(ScalerTransitions, TellsScalerAndOptimizer) {
   happen(Event::Kind::kZeroGrad, "", "o");
   happen(Event::Kind::kUnscaledBackward, "", "");
   happen(Event::Kind::kStep, "t", "p");
-  ASSERT_EQ(violations.size(), 3U);
+  happen(Event::Kind::kZeroGrad, "", "p");
+  event.before_backward = true;
+  happen(Event::Kind::kStep, "u", "p");
+  ASSERT_EQ(violations.size(), 5U);
   EXPECT_EQ(violations[0].scaler + " " + violations[0].optimizer, "s o");
   EXPECT_EQ(violations[0].node, 2U);
   EXPECT_EQ(violations[0].inner, 102U);
   EXPECT_EQ(violations[2].scaler + " " + violations[2].optimizer, "t p");
   EXPECT_EQ(violations[2].node, 4U);
   EXPECT_EQ(violations[2].inner, 4U);  // not of the step
+  EXPECT_EQ(violations[3].scaler + " " + violations[3].optimizer, "u p");
 }
 
 TEST(ScalerTransitions, AVariableIsAnotherOptimizer) {

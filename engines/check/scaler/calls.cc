@@ -3,6 +3,7 @@
 
 #include "engines/check/facts/questions.h"
 #include "engines/check/scaler/machine.h"
+#include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check {
 namespace {
@@ -12,9 +13,12 @@ namespace {
 bool IsFrameworks(std::string_view scaler) {
   const size_t dot = scaler.rfind('.');
   if (dot == std::string_view::npos) return false;
-  const std::string_view owner = scaler.substr(0, dot);
-  return owner.find("accelerator") != std::string_view::npos ||
-         owner.find("fabric") != std::string_view::npos;
+  return HoldsAny(scaler.substr(0, dot), {"accelerator", "fabric"});
+}
+
+// True if the scaler takes an optimizer's gradients.
+bool IsUse(const ScalerCall& call) {
+  return call.op == ScalerCall::Op::kStep || call.op == ScalerCall::Op::kUnscale;
 }
 
 }  // namespace
@@ -66,8 +70,8 @@ Paths ScalerMachine::RunCall(NodeId id, Paths in) {
     const bool framework =
         first != kNoNode && !syntax().Is(first, Kind::kNone) && names().Callee(first).empty();
     const NodeId with = syntax().Enclosing(id, Kind::kWith);
-    const bool apex = with > syntax().FunctionOf(id) && syntax().Text(with).substr(0, 200).find(
-                                                            "scale_loss") != std::string_view::npos;
+    const bool apex =
+        with > syntax().FunctionOf(id) && Holds(syntax().Text(with).substr(0, 200), "scale_loss");
     const std::optional<Target> own = framework ? code().TargetOf(id) : std::nullopt;
     if (own) return OnHelper(id, *own, std::move(in));
     // fabric.backward(scaler.scale(loss)): whose scaler it is is told. y.backward(scaler.scale(g))
@@ -89,15 +93,13 @@ Paths ScalerMachine::RunCall(NodeId id, Paths in) {
   if (const GradientUse use = UseOfGradient(bindings(), id))
     return OnGradient(id, *use, std::move(in));
   // x.grad.div_(scale): unscaled by hand.
-  if (method.ends_with('_') &&
-      syntax().Text(names().Receiver(id)).find(".grad") != std::string_view::npos)
+  if (method.ends_with('_') && Holds(syntax().Text(names().Receiver(id)), ".grad"))
     return Happen(Event::Kind::kEscape, id, std::move(in));
   const std::optional<Target> target = code().TargetOf(id);
   if (IsClip(names(), id)) {
     // A clipping function of the project may unscale; else it is what its name says.
     const bool unscales = target && target->function != nullptr &&
-                          target->code->syntax().Text(target->function->node).find("unscale") !=
-                              std::string_view::npos;
+                          Holds(target->code->syntax().Text(target->function->node), "unscale");
     if (!unscales) return OnClip(id, std::move(in));
   }
   if (target) return OnHelper(id, *target, std::move(in));
@@ -109,12 +111,8 @@ bool ScalerMachine::IsHandedScaler(NodeId call) const {
     const NodeId given = names().Argument(call, -1, name);
     if (given != kNoNode && !syntax().Is(given, Kind::kNone)) return true;
   }
-  for (const NodeId argument : names().Arguments(call)) {
-    const std::string key = names().Key(argument);
-    if (!key.empty() && (scalers().IsScaler(key) || root_.scalers().IsScaler(Translate(key))))
-      return true;
-  }
-  return false;
+  const std::vector<NodeId> given = names().Arguments(call);
+  return std::any_of(given.begin(), given.end(), [&](NodeId one) { return IsScaler(one); });
 }
 
 Paths ScalerMachine::OnBackward(NodeId id, NodeId loss, Paths in) {
@@ -140,10 +138,7 @@ bool ScalerMachine::IsKnownLoss(NodeId loss) const {
     // loss.mean().backward()
     const NodeId receiver = names().Receiver(id);
     // _scale(loss).backward()
-    if (receiver == kNoNode &&
-        syntax().Text(syntax().Child(id, PythonFields().function)).find("scale") !=
-            std::string_view::npos)
-      return false;
+    if (receiver == kNoNode && Holds(code().FunctionText(id), "scale")) return false;
     return receiver == kNoNode || names().Key(receiver).find('.') != std::string::npos ||
            names().Key(receiver).empty() || IsKnownLoss(receiver);
   }
@@ -169,7 +164,7 @@ Paths ScalerMachine::OnClip(NodeId id, Paths in) {
   if (limit && *limit > 1e6) return in;  // only measures the norm
   // clip_grad_norm_(parameters, max_norm * scale): the limit carries the scale, too.
   for (const NodeId argument : names().Arguments(id)) {
-    if (syntax().Text(argument).find("scale") != std::string_view::npos) return in;
+    if (Holds(syntax().Text(argument), "scale")) return in;
   }
   return Happen(Event::Kind::kClip, id, std::move(in));
 }
@@ -224,18 +219,19 @@ Paths ScalerMachine::OnScaler(NodeId id, const ScalerCall& call, Paths in) {
 
 Tri ScalerMachine::UnscalesOutside() const {
   const Function* function = frames_.front().function;
-  const auto unscales = [](const Code& code, NodeId except) {
+  const auto unscales = [&](const Code& code) {
     const auto& calls = code.scalers().calls();
     return std::any_of(calls.begin(), calls.end(), [&](const ScalerCall& call) {
-      return call.op == ScalerCall::Op::kUnscale && code.syntax().FunctionOf(call.call) != except;
+      return call.op == ScalerCall::Op::kUnscale &&
+             (&code != &root_ || code.syntax().FunctionOf(call.call) != function->node);
     });
   };
-  if (unscales(root_, function->node)) return Tri::kYes;
+  if (unscales(root_)) return Tri::kYes;
   const Codebase& all = root_.all();
   bool somewhere = false;
   bool called = false;
   for (size_t i = 0; i < all.modules().size(); ++i) {
-    somewhere = somewhere || (i != root_.number() && unscales(all[i], kNoNode));
+    somewhere = somewhere || unscales(all[i]);
     const auto& edges = all.modules().Edges(i);
     called = called || std::any_of(edges.begin(), edges.end(), [&](const CallEdge& edge) {
                return edge.callee.function == function;
@@ -246,11 +242,8 @@ Tri ScalerMachine::UnscalesOutside() const {
 }
 
 std::string ScalerMachine::ServedBy(NodeId backward) const {
-  const NodeId function = root_.syntax().FunctionOf(backward);
-  for (const ScalerCall& call : root_.scalers().calls()) {
-    const bool uses = call.op == ScalerCall::Op::kStep || call.op == ScalerCall::Op::kUnscale;
-    if (uses && call.call > backward && root_.syntax().FunctionOf(call.call) == function)
-      return call.optimizer;
+  for (const ScalerCall* call : root_.CallsIn(root_.syntax().FunctionOf(backward))) {
+    if (call->call > backward && IsUse(*call)) return call->optimizer;
   }
   return "";
 }
@@ -271,11 +264,9 @@ bool ScalerMachine::GoesBackwardLater(NodeId node) const {
 bool ScalerMachine::HasOneOptimizer() const {
   std::set<std::string> stepped;
   for (const ScalerCall& call : root_.scalers().calls()) {
-    if (call.op == ScalerCall::Op::kStep || call.op == ScalerCall::Op::kUnscale)
-      stepped.insert(call.optimizer);
+    if (IsUse(call)) stepped.insert(call.optimizer);
   }
   for (const Call* call : root_.names().CallsNamed("step")) {
-    if (call->receiver == kNoNode) continue;
     const std::string key = root_.names().Key(call->receiver);
     if (root_.scalers().IsOptimizer(key)) stepped.insert(key);
   }

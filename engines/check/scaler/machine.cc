@@ -21,19 +21,15 @@ bool IsOneStep(const Code& code, const Function& function) {
   if (function.node == 0) return false;
   bool steps = false;
   bool updates = false;
-  for (const ScalerCall& call : code.scalers().calls()) {
-    if (code.syntax().FunctionOf(call.call) != function.node) continue;
-    for (const Kind loop : {Kind::kFor, Kind::kWhile}) {
-      if (code.syntax().Enclosing(call.call, loop) > function.node) return false;
-    }
-    steps = steps || call.op == ScalerCall::Op::kStep;
-    updates = updates || call.op == ScalerCall::Op::kUpdate;
+  for (const ScalerCall* call : code.CallsIn(function.node)) {
+    if (code.IsInLoop(call->call)) return false;
+    steps = steps || call->op == ScalerCall::Op::kStep;
+    updates = updates || call->op == ScalerCall::Op::kUpdate;
   }
-  return steps && updates &&
-         std::none_of(code.scalers().made().begin(), code.scalers().made().end(),
-                      [&](const ScalerMade& made) {
-                        return code.syntax().FunctionOf(made.call) == function.node;
-                      });
+  const auto& made = code.scalers().made();
+  return steps && updates && std::none_of(made.begin(), made.end(), [&](const ScalerMade& one) {
+           return code.syntax().FunctionOf(one.call) == function.node;
+         });
 }
 
 }  // namespace
@@ -83,8 +79,7 @@ std::string ScalerMachine::Translate(std::string key, int depth) const {
   const std::string* local = code().Local(now.function->node, root);
   if (local != nullptr && !local->empty() && depth > 0) return Translate(*local + rest, depth - 1);
   const std::vector<std::string>& parameters = now.function->parameters;
-  const bool own =
-      local != nullptr || std::find(parameters.begin(), parameters.end(), root) != parameters.end();
+  const bool own = local != nullptr || IsOneOf(parameters, root);
   if (own) return root + now.suffix + rest;
   return foreign ? root + "#" + std::to_string(now.code->number()) + rest : key;
 }
@@ -92,6 +87,11 @@ std::string ScalerMachine::Translate(std::string key, int depth) const {
 bool ScalerMachine::IsOptimizer(NodeId expression) const {
   const std::string key = names().Key(expression);
   return scalers().IsOptimizer(key) || root_.scalers().IsOptimizer(Translate(key));
+}
+
+bool ScalerMachine::IsScaler(NodeId expression) const {
+  const std::string key = names().Key(expression);
+  return scalers().IsScaler(key) || root_.scalers().IsScaler(Translate(key));
 }
 
 void ScalerMachine::Limit(Paths& paths) {
@@ -324,11 +324,6 @@ Flow ScalerMachine::Loop(NodeId id, Paths in) {
                          syntax().Text(syntax().Child(over, f.function)) == "range" &&
                          names().Arguments(over).size() == 1 &&
                          bindings().Number(names().Argument(over, 0, "")).value_or(2) == 1;
-  const auto values_of = [](const Paths& paths) {
-    std::set<PathValues> values;
-    for (const Path& path : paths) values.insert(path.conditions.values());
-    return values;
-  };
   // The second turn meets the first one's leftovers. Where flags differ in it (`first = False`), it
   // is another turn that is the first of its kind: two that began alike are enough.
   std::set<PathValues> before;
@@ -336,7 +331,8 @@ Flow ScalerMachine::Loop(NodeId id, Paths in) {
   Paths entering = in;
   for (int round = 0; round < (once_only ? 1 : kMaxTurns); ++round) {
     if (alike) break;
-    std::set<PathValues> now = values_of(entering);
+    std::set<PathValues> now;
+    for (const Path& path : entering) now.insert(path.conditions.values());
     alike = round > 0 && now == before;
     before = std::move(now);
     if (is_for) {

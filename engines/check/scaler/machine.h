@@ -73,6 +73,7 @@ class ScalerMachine {
   std::string KeyOf(NodeId expression) const { return Translate(names().Key(expression)); }
   std::string Translate(std::string key, int depth = 3) const;
   bool IsOptimizer(NodeId expression) const;
+  bool IsScaler(NodeId expression) const;
   // True for optimizer.step(…, scaler), optimizer.step(scaler=scaler).
   bool IsHandedScaler(NodeId call) const;
 
@@ -135,6 +136,8 @@ class ScalerMachine {
   // Runs the calls of an expression, inner ones first.
   Paths Expression(NodeId id, Paths in);
   Paths Assign(NodeId id, Paths in);
+  // Runs the condition and then the one expression or the other.
+  Paths Either(NodeId condition, NodeId yes, NodeId no, Paths in);
   // `a if condition else b`.
   Paths Choice(NodeId id, Paths in);
   // True if the expression calls nothing and binds no name.

@@ -22,6 +22,7 @@ struct Transition {
   bool AreScaled() const { return s.gradients == Gradients::kScaled; }
   // Who was unscaled and has stepped since is done with: these gradients are another's.
   bool CarryScale() const { return AreScaled() && Includes(s.stepped, s.unscaled); }
+  bool AreStillScaled() const { return CarryScale() && !s.after_step; }
   bool ComeFromOutside() const {
     return s.backward == kNoNode && s.unscaled.empty() && !s.unseen && !s.after_step;
   }
@@ -79,11 +80,9 @@ struct Transition {
   }
 
   void Read() {
-    FailIf(CarryScale() && !s.after_step, Wrong::kGradientsRead);
+    FailIf(AreStillScaled(), Wrong::kGradientsRead);
     if (ComeFromOutside() && s.early_read == kNoNode) s.early_read = e.node;
   }
-
-  void Replace() { FailIf(CarryScale() && !s.after_step, Wrong::kNanReplaced); }
 
   // unscale_ and step take gradients to be scaled, by this scaler, since the last update().
   void Use() {
@@ -175,32 +174,15 @@ struct Transition {
     s.skip = kNoNode;
   }
 
-  void ReadScale() { FailIf(s.moved, Wrong::kScaleAfterUpdate); }
-
   void PlainStep() {
     if (!AreScaled()) return;
     const bool stepped = s.stepped_since_backward.contains(e.optimizer);
     FailIf(stepped, Wrong::kPlainStepAfterScaler);
     if (stepped || s.unscaled.contains(e.optimizer) || e.kind == Events::kExcusedStep) return;
     FailIf(true, Wrong::kPlainStepScaled);
-    if (!s.looked && s.unscaled.empty() && s.stepped.empty()) s.plain_step = e.node;
+    if (!s.looked) s.plain_step = e.node;
     s.looked = true;  // one mistake is told once
   }
-
-  void WrappedStep() { s.looked = s.looked || AreScaled(); }
-
-  void Scale() { s.moved = false; }
-
-  void MayClear() { s.used.clear(); }
-
-  void MayStep() { s.divided.clear(); }
-
-  void Unsee() {
-    s.unseen = true;
-    s.used.clear();
-  }
-
-  void Escape() { s.escaped = true; }
 
   // Gradients that wait for the optimizer's step are used or cleared.
   void Settle() {
@@ -231,39 +213,34 @@ struct Transition {
   void GoRound() {
     if (!s.unscaled.empty() && s.skip == kNoNode) s.skip = e.node;
   }
-
-  void GoRoundClear() {
-    s.used.clear();
-    s.stale.clear();
-  }
 };
 
-constexpr std::pair<Event::Kind, void (Transition::*)()> kTransitions[] = {
-    {Events::kScale, &Transition::Scale},
-    {Events::kScaledBackward, &Transition::Backward},
-    {Events::kUnscaledBackward, &Transition::Backward},
-    {Events::kOtherBackward, &Transition::Backward},
-    {Events::kClip, &Transition::Clip},
-    {Events::kRead, &Transition::Read},
-    {Events::kReplace, &Transition::Replace},
-    {Events::kClear, &Transition::Clear},
-    {Events::kUnscale, &Transition::Unscale},
-    {Events::kStep, &Transition::Step},
-    {Events::kUpdate, &Transition::Update},
-    {Events::kSetScale, &Transition::Update},
-    {Events::kReadScale, &Transition::ReadScale},
-    {Events::kNewScaler, &Transition::StartAnew},
-    {Events::kPlainStep, &Transition::PlainStep},
-    {Events::kExcusedStep, &Transition::PlainStep},
-    {Events::kWrappedStep, &Transition::WrappedStep},
-    {Events::kZeroGrad, &Transition::ZeroGrad},
-    {Events::kZeroFill, &Transition::ZeroGrad},
-    {Events::kGoRound, &Transition::GoRound},
-    {Events::kGoRoundClear, &Transition::GoRoundClear},
-    {Events::kMayClear, &Transition::MayClear},
-    {Events::kMayStep, &Transition::MayStep},
-    {Events::kUnseen, &Transition::Unsee},
-    {Events::kEscape, &Transition::Escape},
+constexpr std::pair<Event::Kind, void (*)(Transition& t)> kTransitions[] = {
+    {Events::kScale, [](Transition& t) { t.s.moved = false; }},
+    {Events::kScaledBackward, [](Transition& t) { t.Backward(); }},
+    {Events::kUnscaledBackward, [](Transition& t) { t.Backward(); }},
+    {Events::kOtherBackward, [](Transition& t) { t.Backward(); }},
+    {Events::kClip, [](Transition& t) { t.Clip(); }},
+    {Events::kRead, [](Transition& t) { t.Read(); }},
+    {Events::kReplace, [](Transition& t) { t.FailIf(t.AreStillScaled(), Wrong::kNanReplaced); }},
+    {Events::kClear, [](Transition& t) { t.Clear(); }},
+    {Events::kUnscale, [](Transition& t) { t.Unscale(); }},
+    {Events::kStep, [](Transition& t) { t.Step(); }},
+    {Events::kUpdate, [](Transition& t) { t.Update(); }},
+    {Events::kSetScale, [](Transition& t) { t.Update(); }},
+    {Events::kReadScale, [](Transition& t) { t.FailIf(t.s.moved, Wrong::kScaleAfterUpdate); }},
+    {Events::kNewScaler, [](Transition& t) { t.StartAnew(); }},
+    {Events::kPlainStep, [](Transition& t) { t.PlainStep(); }},
+    {Events::kExcusedStep, [](Transition& t) { t.PlainStep(); }},
+    {Events::kWrappedStep, [](Transition& t) { t.s.looked = t.s.looked || t.AreScaled(); }},
+    {Events::kZeroGrad, [](Transition& t) { t.ZeroGrad(); }},
+    {Events::kZeroFill, [](Transition& t) { t.ZeroGrad(); }},
+    {Events::kGoRound, [](Transition& t) { t.GoRound(); }},
+    {Events::kGoRoundClear, [](Transition& t) { t.s.used.clear(), t.s.stale.clear(); }},
+    {Events::kMayClear, [](Transition& t) { t.s.used.clear(); }},
+    {Events::kMayStep, [](Transition& t) { t.s.divided.clear(); }},
+    {Events::kUnseen, [](Transition& t) { t.s.unseen = true, t.s.used.clear(); }},
+    {Events::kEscape, [](Transition& t) { t.s.escaped = true; }},
 };
 
 }  // namespace
@@ -271,7 +248,7 @@ constexpr std::pair<Event::Kind, void (Transition::*)()> kTransitions[] = {
 void Apply(const Event& event, GradientState& state, std::vector<Violation>* violations) {
   Transition transition{event, state, violations};
   for (const auto& [kind, happen] : kTransitions) {
-    if (kind == event.kind) (transition.*happen)();
+    if (kind == event.kind) happen(transition);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engines/check/scaler/machine.h"
+#include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check {
 
@@ -80,6 +81,16 @@ std::string ScalerMachine::ScalerOf(NodeId value, const Path& path) const {
   return "";
 }
 
+Paths ScalerMachine::Either(NodeId condition, NodeId yes, NodeId no, Paths in) {
+  Paths holds;
+  Paths fails;
+  Split(condition, Expression(condition, std::move(in)), &holds, &fails);
+  Paths out = Expression(yes, std::move(holds));
+  Add(out, Expression(no, std::move(fails)));
+  Limit(out);
+  return out;
+}
+
 Paths ScalerMachine::Choice(NodeId id, Paths in) {
   const std::vector<NodeId> parts = syntax().Children(id);  // value, condition, other value
   if (parts.size() != 3) return in;
@@ -88,13 +99,7 @@ Paths ScalerMachine::Choice(NodeId id, Paths in) {
     // `scaler.scale(loss) if use_amp else loss` is judged by what it is used for.
     if (call != nullptr && call->op == ScalerCall::Op::kScale) return in;
   }
-  Paths yes;
-  Paths no;
-  Split(parts[1], Expression(parts[1], std::move(in)), &yes, &no);
-  Paths out = Expression(parts[0], std::move(yes));
-  Add(out, Expression(parts[2], std::move(no)));
-  Limit(out);
-  return out;
+  return Either(parts[1], parts[0], parts[2], std::move(in));
 }
 
 bool ScalerMachine::DoesNothing(NodeId expression) const {
@@ -114,15 +119,10 @@ Paths ScalerMachine::Expression(NodeId id, Paths in) {
   if (kind == Kind::kConditional) return Choice(id, std::move(in));
   if (kind == Kind::kBoolean) {
     // `use_amp and scaler.step(optimizer)`: the right side runs only if the left one lets it.
-    const NodeId left = syntax().Child(id, f.left);
-    Paths yes;
-    Paths no;
-    Split(left, Expression(left, std::move(in)), &yes, &no);
     const bool is_and = syntax().Text(syntax().Child(id, f.operator_)) == "and";
-    Paths out = Expression(syntax().Child(id, f.right), std::move(is_and ? yes : no));
-    Add(out, std::move(is_and ? no : yes));
-    Limit(out);
-    return out;
+    const NodeId right = syntax().Child(id, f.right);
+    return Either(syntax().Child(id, f.left), is_and ? right : kNoNode, is_and ? kNoNode : right,
+                  std::move(in));
   }
   for (const NodeId child : syntax().Children(id)) in = Expression(child, std::move(in));
   if (kind == Kind::kCall) {
@@ -146,8 +146,8 @@ Paths ScalerMachine::Assign(NodeId id, Paths in) {
   if (value == kNoNode) return in;  // only an annotation
   if (const GradientUse use = UseOfGradient(bindings(), id))
     return OnGradient(id, *use, std::move(in));
-  const bool writes_gradient = syntax().Text(target).find(".grad") != std::string_view::npos &&
-                               !syntax().Is(value, Kind::kNone);
+  const bool writes_gradient =
+      Holds(syntax().Text(target), ".grad") && !syntax().Is(value, Kind::kNone);
   const auto& made = scalers().made();
   const bool makes_scaler = std::any_of(made.begin(), made.end(), [&](const ScalerMade& one) {
     return one.call == syntax().Unwrap(value);
