@@ -1,0 +1,270 @@
+// Which event a call is, and on which paths it happens: training loops in which a line that is
+// wrong says so in a comment.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "engines/check/scaler/order.h"
+#include "tests/static_check/read_project.h"
+#include "tests/static_check/scaler_words.h"
+
+namespace mpnanny::check {
+namespace {
+
+// "  8: clip-before…  # clip-scaled" for every line that says something or is told.
+using Marks = std::multiset<std::string>;
+
+Marks MarkedIn(const std::string& code) {
+  Marks marks;
+  std::istringstream lines(code);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const size_t at = line.find("  # ");
+    if (at == std::string::npos) continue;
+    std::istringstream words(line.substr(at + 4));
+    for (std::string word; words >> word;) marks.insert(std::to_string(number) + ": " + word);
+  }
+  return marks;
+}
+
+Marks ToldOf(const std::string& code) {
+  const ReadProject project(code);
+  const Syntax& syntax = project.file().syntax;
+  Marks marks;
+  for (const Violation& violation : project.file().scaler_order->violations()) {
+    const auto begin = syntax.text().begin();
+    const auto lines = std::count(begin, begin + syntax[violation.node].begin, '\n');
+    marks.insert(std::to_string(lines + 1) + ": " +
+                 kViolations[static_cast<size_t>(violation.kind)] + (violation.guess ? "?" : ""));
+  }
+  return marks;
+}
+
+void ExpectMarked(const std::string& code) { EXPECT_EQ(ToldOf(code), MarkedIn(code)) << code; }
+
+// A training loop with these lines in it, and these definitions before it.
+std::string Training(const std::string& lines, const std::string& definitions = "") {
+  std::string code = "import torch\n" + definitions +
+                     "def train(self, model, loader, optimizer, use, kind, norm):\n"
+                     "    scaler = torch.amp.GradScaler('cuda')\n"
+                     "    for x in loader:\n"
+                     "        optimizer.zero_grad()\n";
+  std::istringstream in(lines);
+  for (std::string line; std::getline(in, line);) code += "        " + line + "\n";
+  return code;
+}
+
+// The same after a scaled backward pass, and with a step after the lines.
+std::string Step(const std::string& lines, const std::string& definitions = "") {
+  return Training("scaler.scale(model(x).mean()).backward()\n" + lines +
+                      "\nscaler.step(optimizer)\nscaler.update()\n",
+                  definitions);
+}
+
+constexpr char kClip[] = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)";
+
+// `lines` with CLIP in full.
+void ExpectInStep(std::string lines, const std::string& definitions = "") {
+  for (size_t at = 0; (at = lines.find("CLIP", at)) != std::string::npos;)
+    lines.replace(at, 4, kClip);
+  ExpectMarked(Step(lines, definitions));
+}
+
+TEST(ScalerPaths, Clips) {
+  ExpectInStep("CLIP  # clip-scaled");
+  ExpectInStep("torch.nn.utils.clip_grad_value_(model.parameters(), 1.0)  # clip-scaled");
+  ExpectInStep("model.clip_grad_norm_(1.0)  # clip-scaled");
+  ExpectInStep("scaler.unscale_(optimizer)\nCLIP");
+  // The framework's clipping unscales.
+  ExpectInStep("accelerator.clip_grad_norm_(model.parameters(), 1.0)");
+  ExpectInStep("self.accelerator.clip_grad_norm_(model.parameters(), 1.0)");
+  ExpectInStep("fabric.clip_gradients(model, 1.0)");
+  // It only measures, or the limit carries the scale as well.
+  ExpectInStep("torch.nn.utils.clip_grad_norm_(model.parameters(), 1e7)");
+  ExpectInStep("torch.nn.utils.clip_grad_norm_(model.parameters(), 1e6)  # clip-scaled");
+  ExpectInStep("model.clip_grad_norm_(1e7)");
+  ExpectInStep("torch.nn.utils.clip_grad_norm_(model.parameters(), scaler.get_scale())");
+  // One of the project is what its name says, or what it does.
+  ExpectInStep("clip_gradients(model, optimizer, scaler)",
+               "def clip_gradients(model, optimizer, scaler):\n"
+               "    scaler.unscale_(optimizer)\n");
+  ExpectInStep("clip_gradients(model)  # clip-scaled",
+               "def clip_gradients(model):\n"
+               "    for p in model.parameters():\n"
+               "        shrink(p)\n");
+}
+
+TEST(ScalerPaths, UsesOfGradients) {
+  ExpectInStep("for p in model.parameters():\n    n = p.grad.norm()  # gradients-read");
+  ExpectInStep("n = get_grad_norm(model.parameters())  # gradients-read");
+  ExpectInStep("n = get_grad_norm(model.parameters(), scaler)");
+  ExpectInStep("for p in model.parameters():\n    p.grad.clamp_(-1, 1)  # gradients-read");
+  ExpectInStep("for p in model.parameters():\n    p.grad += 0.1 * p  # gradients-read");
+  ExpectInStep("for p in model.parameters():\n    p.grad.nan_to_num_()  # nan-replaced");
+  // Unscaled by hand.
+  ExpectInStep("for p in model.parameters():\n    p.grad.div_(2)\nCLIP");
+  ExpectInStep("x.grad.div_(2)\nCLIP");
+  ExpectInStep("x.grad.norm()\nCLIP  # clip-scaled");
+  ExpectInStep("x.grad = y\nCLIP");
+  ExpectInStep(
+      "scale = scaler.get_scale() * 2\nfor p in model.parameters():\n    n = p.grad.norm()");
+  ExpectInStep("measure(model)\nscale = 2 * scaler.get_scale()",
+               "def measure(model):\n"
+               "    for p in model.parameters():\n"
+               "        n = p.grad.norm()\n");
+  ExpectInStep("measure(model)  # gradients-read",
+               "def measure(model):\n"
+               "    for p in model.parameters():\n"
+               "        n = p.grad.norm()\n");
+  // Cleared.
+  ExpectInStep("for p in model.parameters():\n    p.grad = None\nCLIP");
+  ExpectInStep("for p in model.parameters():\n    p.grad.zero_()\nCLIP");
+}
+
+TEST(ScalerPaths, BackwardPasses) {
+  const auto expect = [](std::string backward) {
+    ExpectMarked(Training(backward + "\nscaler.step(optimizer)\nscaler.update()\n"));
+  };
+  const std::string clip = std::string("\n") + kClip;
+  const std::string wrong = clip + "  # clip-scaled";
+  expect("model(x).mean().backward()  # plain-loss plain-backward");
+  expect("loss = model(x).mean()\nloss.backward(retain_graph=True)  # plain-loss plain-backward");
+  expect("loss = model(x)\nloss.mean().backward()  # plain-loss plain-backward");
+  expect("torch.autograd.backward(scaler.scale(model(x).mean()))" + wrong);
+  expect("torch.autograd.backward(tensors=scaler.scale(model(x).mean()))" + wrong);
+  expect("scaler.scale(model(x).mean()).backward(None)" + wrong);
+  // Whose the loss is, is not known: a parameter, one of a helper, one that another branch scales.
+  expect("kind.backward()" + clip);
+  expect("_scale(model(x).mean()).backward()" + clip);
+  expect("loss = model(x).mean()\nif use:\n    loss = scaler.scale(loss)\nloss.backward()");
+  // A framework scales as it likes, where it is not told by whom.
+  expect("engine.backward(model(x).mean())" + clip);
+  expect("y.backward(scaler.scale(x))" + clip);
+  expect("fabric.backward(scaler.scale(model(x).mean()))" + wrong);
+  expect("self.manual_backward(scaler.scale(model(x).mean()))" + wrong);
+  expect("self.manual_backward(model(x).mean())" + clip);
+  expect(
+      "with amp.scale_loss(model(x).mean(), optimizer) as scaled_loss:\n"
+      "    scaled_loss.backward()" +
+      clip);
+  // What variables hold.
+  expect("loss = scaler.scale(model(x).mean())\nloss.backward()" + wrong);
+  expect("loss = scaler.scale(model(x).mean())\nloss /= 2\nloss.backward()" + wrong);
+  expect("loss, y = scaler.scale(model(x).mean()), x\nloss.backward()" + wrong);
+  expect("if (loss := scaler.scale(model(x).mean())) is not None:\n    loss.backward()" + wrong);
+  expect("(scaler.scale(model(x).mean()) if use_amp else model(x).mean()).backward()" + wrong);
+}
+
+TEST(ScalerPaths, StepsOfTheOptimizer) {
+  const auto expect = [](const std::string& lines, const std::string& definitions = "") {
+    ExpectMarked(Training(
+        "scaler.scale(model(x).mean()).backward()\n" + lines + "\nscaler.update()\n", definitions));
+  };
+  const std::string wrong = "  # plain-step-scaled plain-step-updated";
+  expect("optimizer.step()" + wrong);
+  expect("optimizer.step(closure=None)" + wrong);
+  expect("optimizer.step(None)" + wrong);
+  expect("optimizer.step(scaler=None)" + wrong);
+  // A wrapper's step is the scaler's.
+  expect("optimizer.step(scaler=scaler)");
+  expect("optimizer.step(grad_scaler=kind)");
+  expect("optimizer.step(x, scaler)");
+  ExpectMarked(
+      Training("accelerator.scaler.scale(model(x).mean()).backward()\noptimizer.step()\n"
+               "accelerator.scaler.update()\n"));
+  // Where the scaler's step is the other branch, and where gradients are unscaled by hand.
+  expect(
+      "if kind:\n    scaler.step(optimizer)\nelse:\n    optimizer.step()\n    "
+      "scaler.unscale_(optimizer)");
+  expect("scale = 1 / scaler.get_scale()\noptimizer.step()\nscaler.unscale_(optimizer)");
+  // update(new_scale) asks for nothing.
+  ExpectMarked(Training("scaler.scale(model(x).mean()).backward()\nscaler.update(2.0)\n"));
+  ExpectMarked(
+      Training("scaler.scale(model(x).mean()).backward()\n"
+               "scaler.update()  # update-without-step\n"));
+}
+
+TEST(ScalerPaths, Branches) {
+  ExpectInStep("if use:\n    scaler.unscale_(optimizer)\nif use:\n    CLIP");
+  ExpectInStep("if use:\n    scaler.unscale_(optimizer)\nif not use:\n    CLIP  # clip-scaled");
+  ExpectInStep(
+      "if kind == 1:\n    scaler.unscale_(optimizer)\nelif kind == 2:\n"
+      "    scaler.unscale_(optimizer)\nelse:\n    scaler.unscale_(optimizer)\nCLIP");
+  ExpectInStep(
+      "if kind == 1:\n    scaler.unscale_(optimizer)\nelif kind == 2:\n    pass\nelse:\n"
+      "    scaler.unscale_(optimizer)\nCLIP  # clip-scaled");
+  ExpectInStep("kind and scaler.unscale_(optimizer)\nif kind:\n    CLIP");
+  ExpectInStep("kind and scaler.unscale_(optimizer)\nif not kind:\n    CLIP  # clip-scaled");
+  ExpectInStep("kind or scaler.unscale_(optimizer)\nif not kind:\n    CLIP");
+  ExpectInStep("kind or scaler.unscale_(optimizer)\nif kind:\n    CLIP  # clip-scaled");
+  ExpectInStep("scaler.unscale_(optimizer) if kind else None\nif kind:\n    CLIP");
+  ExpectInStep(
+      "scaler.unscale_(optimizer) if kind else None\nif not kind:\n"
+      "    CLIP  # clip-scaled");
+  ExpectInStep("if kind:\n    raise ValueError\nelse:\n    scaler.unscale_(optimizer)\nCLIP");
+  ExpectInStep("with open(kind):\n    CLIP  # clip-scaled");
+  ExpectInStep("with scaler.unscale_(optimizer):\n    CLIP");
+  ExpectInStep(
+      "match kind:\n    case 1:\n        scaler.unscale_(optimizer)\n    case _:\n"
+      "        CLIP  # clip-scaled");
+  ExpectInStep("try:\n    scaler.unscale_(optimizer)\nfinally:\n    CLIP");
+  ExpectInStep(
+      "try:\n    pass\nexcept ValueError:\n    scaler.unscale_(optimizer)\n"
+      "CLIP  # clip-scaled");
+  ExpectInStep(
+      "try:\n    pass\nexcept ValueError:\n    scaler.unscale_(optimizer)\nelse:\n"
+      "    CLIP  # clip-scaled");
+  // A flag.
+  ExpectInStep(
+      "done = False\nif kind:\n    scaler.unscale_(optimizer)\n    done = True\n"
+      "if done:\n    CLIP");
+  ExpectInStep(
+      "done = False\nif kind:\n    scaler.unscale_(optimizer)\n    done = True\n"
+      "if not done:\n    CLIP  # clip-scaled");
+}
+
+TEST(ScalerPaths, Loops) {
+  ExpectInStep("for _ in range(1):\n    scaler.unscale_(optimizer)");
+  ExpectInStep("for _ in range(2):\n    scaler.unscale_(optimizer)  # double-unscale");
+  ExpectInStep("for _ in kind:\n    scaler.unscale_(optimizer)\n    break");
+  ExpectInStep("while kind:\n    scaler.unscale_(optimizer)  # double-unscale");
+  ExpectInStep(
+      "for _ in kind:\n    if use:\n        continue\n    scaler.unscale_(optimizer)  # "
+      "double-unscale");
+  // All are unscaled, also where the loop may leave some out.
+  for (const std::string unscale :
+       {"    scaler.unscale_(o)", "    if o.on:\n        scaler.unscale_(o)"})
+    ExpectMarked(Training("scaler.scale(model(x).mean()).backward()\nfor o in kind:\n" + unscale +
+                          "\n" + kClip +
+                          "\nfor o in kind:\n    scaler.step(o)\nscaler.update()\n"));
+  // A check leaves the turn.
+  ExpectInStep(
+      "scaler.unscale_(optimizer)\nif not torch.isfinite(norm):\n    continue  # skipped-update");
+  ExpectInStep("scaler.unscale_(optimizer)  # double-unscale\nif use:\n    continue");
+  ExpectMarked(
+      Training("scaler.scale(model(x).mean()).backward()\nscaler.unscale_(optimizer)\n"
+               "if torch.isfinite(norm):  # skipped-update\n"
+               "    scaler.step(optimizer)\n    scaler.update()\n"));
+  ExpectInStep("scaler.unscale_(optimizer)\nif not torch.isfinite(norm):\n    break");
+}
+
+TEST(ScalerPaths, Helpers) {
+  ExpectInStep("ready(x)\nCLIP  # clip-scaled", "ready = lambda y: print(y)\n");
+  ExpectMarked(
+      Training("backward(model, x)  # plain-backward\nscaler.step(optimizer)\nscaler.update()\n",
+               "def backward(model, x):\n"
+               "    loss = model(x).mean()\n"
+               "    loss.backward()  # plain-loss\n"));
+  // What is not seen.
+  ExpectInStep("other(scaler)\nCLIP");
+  ExpectInStep("other(optimizer)\nCLIP  # clip-scaled");
+}
+
+}  // namespace
+}  // namespace mpnanny::check
