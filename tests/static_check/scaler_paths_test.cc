@@ -261,7 +261,28 @@ TEST(ScalerPaths, Helpers) {
                "def backward(model, x):\n"
                "    loss = model(x).mean()\n"
                "    loss.backward()  # plain-loss\n"));
-  // What is not seen.
+  // What is not seen: an inherited method may step and update.
+  const std::string twice =
+      "from other import Base\n"
+      "class Trainer(Base):\n"
+      "    def __init__(self, model, optimizer):\n"
+      "        self.model, self.optimizer = model, optimizer\n"
+      "        self.scaler = torch.amp.GradScaler('cuda')\n"
+      "    def train(self, x):\n"
+      "        self.scaler.scale(self.model(x).mean()).backward()\n"
+      "        self.scaler.unscale_(self.optimizer)\n"
+      "        CALL\n"
+      "        self.scaler.scale(self.model(x).mean()).backward()\n"
+      "        self.scaler.unscale_(self.optimizer)MARK\n";
+  const auto calls = [&](const std::string& call, const std::string& mark) {
+    ExpectMarked("import torch\n" + Replaced(Replaced(twice, "CALL", call), "MARK", mark));
+  };
+  calls("self.finish_step()", "");
+  calls("super().train(x)", "");
+  calls("finish(self)", "");
+  calls("self.model(x)", "  # double-unscale");
+  calls("self.parameters()", "  # double-unscale");
+  calls("self.compute_loss(x)", "  # double-unscale");
   ExpectInStep("other(scaler)\nCLIP");
   ExpectInStep("other(optimizer)\nCLIP  # clip-scaled");
 }

@@ -258,6 +258,7 @@ TEST(ScalerTransitions, CodeThatIsNotSeen) {
       // The next backward pass makes gradients that are known.
       {"backward unseen backward clip", {"clip-scaled 4"}},
       {"backward unscale step unseen backward unscale step", {}},
+      {"backward unscale unseen backward unscale step", {}},
       {"backward unseen backward update", {}},
       {"backward unseen plain step", {}},
       {"unseen plain", {"plain-loss 2"}},

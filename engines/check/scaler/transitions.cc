@@ -44,11 +44,13 @@ struct Transition {
     const bool scaled = e.kind == Events::kScaledBackward;
     const bool unscaled = e.kind == Events::kUnscaledBackward;
     if (s.unseen) {
-      // These gradients are new; whether update() has run on the older ones is not known.
+      // These gradients are new; whether the older ones were stepped on and update() has run is not
+      // known.
       s.unseen = false;
       s.looked = true;  // perhaps
       s.unscaled.clear();
       s.stepped.clear();
+      s.divided.clear();
       s.used.clear();
     } else if (unscaled && !s.pending.empty()) {
       s.mixed = e.node;
