@@ -229,6 +229,35 @@ TEST(ScalerPaths, Branches) {
       "if not done:\n    CLIP  # clip-scaled");
 }
 
+// What stands behind a condition is done in time, unless the way there is another one.
+TEST(ScalerPaths, GradientsThatAreClearedAtTimes) {
+  const auto expect = [](const std::string& mark, const std::string& clear) {
+    const std::string code = Training("scaler.scale(model(x).mean()).backward()" + mark +
+                                      "\nscaler.step(optimizer)\nscaler.update()\n" + clear);
+    ExpectMarked(Replaced(code, "loader:\n        optimizer.zero_grad()\n", "loader:\n"));
+  };
+  const std::string wrong = "  # stale-gradients";
+  expect(wrong, "");
+  expect("", "optimizer.zero_grad()");
+  expect("", "if kind:\n    optimizer.zero_grad()");
+  expect("", "if kind:\n    if norm:\n        optimizer.zero_grad()");
+  expect("", "if kind:\n    pass\nelse:\n    optimizer.zero_grad()");
+  expect("", "if kind:\n    if use_amp:\n        optimizer.zero_grad()");
+  expect(wrong, "if kind:\n    if not use_amp:\n        optimizer.zero_grad()");
+  expect(wrong,
+         "if kind:\n    if use_amp:\n        pass\n    else:\n        optimizer.zero_grad()");
+  expect(wrong, "if not use_amp:\n    optimizer.zero_grad()");
+  expect(wrong, "if kind:\n    pass");
+  // By code that is not seen.
+  expect("", "reset_gradients()");
+  expect("", "self.prepare_step()");
+  expect(wrong, "prepare_sample(x)");
+  expect(wrong, "scheduler.step()");
+  expect(wrong, "model(x)");
+  expect("", "self.unknown()");
+  expect(wrong, "self.model(x)");
+}
+
 TEST(ScalerPaths, Loops) {
   ExpectInStep("for _ in range(1):\n    scaler.unscale_(optimizer)");
   ExpectInStep("for _ in range(2):\n    scaler.unscale_(optimizer)  # double-unscale");
@@ -252,6 +281,16 @@ TEST(ScalerPaths, Loops) {
                "if torch.isfinite(norm):  # skipped-update\n"
                "    scaler.step(optimizer)\n    scaler.update()\n"));
   ExpectInStep("scaler.unscale_(optimizer)\nif not torch.isfinite(norm):\n    break");
+}
+
+// Another name of the same optimizer, and of that name.
+TEST(ScalerPaths, OtherNames) {
+  ExpectInStep("a = optimizer\nscaler.unscale_(a)\nscaler.unscale_(optimizer)  # double-unscale");
+  ExpectInStep(
+      "a = optimizer\nb = a\nc = b\nscaler.unscale_(c)\n"
+      "scaler.unscale_(optimizer)  # double-unscale");
+  ExpectInStep("a = optimizer\na = kind\nscaler.unscale_(optimizer)\nscaler.unscale_(a)");
+  ExpectInStep("a = self.first\nb = self.second\nscaler.unscale_(a)\nscaler.unscale_(b)");
 }
 
 TEST(ScalerPaths, Helpers) {

@@ -54,7 +54,8 @@ void ScalerMachine::Run(const Function& function, std::vector<Violation>* violat
     for (const Path& path : flow.out) {
       Path next;
       next.state = NextBatch(path.state);
-      for (const std::string& parameter : function.parameters) Forget(parameter, next);
+      for (const std::string& parameter : function.parameters)
+        ForgetOptimizer(parameter, next.state);
       const GradientState& left = next.state;
       if ((left.skip != kNoNode && !left.unscaled.empty()) || !left.awaiting.empty())
         again.insert(std::move(next));

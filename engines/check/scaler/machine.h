@@ -122,9 +122,6 @@ class ScalerMachine {
   void NextElement(NodeId loop, bool starts, Path& path) const;
   // Rebinds everything that is assigned inside.
   Paths RebindAll(NodeId id, Paths in) const;
-  static void Forget(const std::string& key, Path& path);
-  // The same without what conditions say.
-  static void ForgetObject(const std::string& key, Path& path);
   // Flags: flags.cc.
   // The variables of the code that runs whose values decide which way it goes.
   const std::set<std::string, std::less<>>& Asked();

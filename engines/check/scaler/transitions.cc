@@ -1,6 +1,7 @@
 #include "engines/check/scaler/transitions.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace mpnanny::check {
 namespace {
@@ -215,6 +216,16 @@ struct Transition {
   void GoRound() {
     if (!s.unscaled.empty() && s.skip == kNoNode) s.skip = e.node;
   }
+
+  void GoRoundClear() {
+    s.used.clear();
+    s.stale.clear();
+  }
+
+  void Unsee() {
+    s.unseen = true;
+    s.used.clear();
+  }
 };
 
 constexpr std::pair<Event::Kind, void (*)(Transition& t)> kTransitions[] = {
@@ -238,10 +249,10 @@ constexpr std::pair<Event::Kind, void (*)(Transition& t)> kTransitions[] = {
     {Events::kZeroGrad, [](Transition& t) { t.ZeroGrad(); }},
     {Events::kZeroFill, [](Transition& t) { t.ZeroGrad(); }},
     {Events::kGoRound, [](Transition& t) { t.GoRound(); }},
-    {Events::kGoRoundClear, [](Transition& t) { t.s.used.clear(), t.s.stale.clear(); }},
+    {Events::kGoRoundClear, [](Transition& t) { t.GoRoundClear(); }},
     {Events::kMayClear, [](Transition& t) { t.s.used.clear(); }},
     {Events::kMayStep, [](Transition& t) { t.s.divided.clear(); }},
-    {Events::kUnseen, [](Transition& t) { t.s.unseen = true, t.s.used.clear(); }},
+    {Events::kUnseen, [](Transition& t) { t.Unsee(); }},
     {Events::kEscape, [](Transition& t) { t.s.escaped = true; }},
 };
 

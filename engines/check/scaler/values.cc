@@ -23,16 +23,6 @@ Paths ScalerMachine::RebindAll(NodeId id, Paths in) const {
   });
 }
 
-void ScalerMachine::Forget(const std::string& key, Path& path) {
-  path.conditions.Forget(key);
-  ForgetObject(key, path);
-}
-
-void ScalerMachine::ForgetObject(const std::string& key, Path& path) {
-  path.scaled_values.erase(key);
-  ForgetOptimizer(key, path.state);
-}
-
 void ScalerMachine::NextElement(NodeId loop, bool starts, Path& path) const {
   const NodeId target = syntax().Child(loop, PythonFields().left);
   if (target == kNoNode) return;
@@ -48,7 +38,7 @@ void ScalerMachine::Rebind(NodeId target, Path& path) const {
     for (const NodeId part : syntax().Children(target)) Rebind(part, path);
     return;
   }
-  std::string key = names().Key(target);
+  const std::string key = names().Key(target);
   if (key.empty()) return;
   path.conditions.Forget(key);  // conditions are kept in the words of the code that runs
   // Another name of something: the thing itself does not change.
@@ -56,7 +46,9 @@ void ScalerMachine::Rebind(NodeId target, Path& path) const {
           frame().function == nullptr ? nullptr : code().Local(frame().function->node, key);
       local != nullptr && !local->empty())
     return;
-  ForgetObject(Translate(std::move(key)), path);
+  const std::string object = Translate(key);
+  path.scaled_values.erase(object);
+  ForgetOptimizer(object, path.state);
 }
 
 std::string ScalerMachine::ScalerOf(NodeId value, const Path& path) const {
