@@ -1,80 +1,12 @@
-// Which event a call is, and on which paths it happens: training loops in which a line that is
-// wrong says so in a comment.
+// Which event a call is, and on which paths it happens.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <iterator>
-#include <set>
-#include <sstream>
 #include <string>
-#include <vector>
 
-#include "engines/check/scaler/order.h"
-#include "tests/static_check/read_project.h"
-#include "tests/static_check/scaler_words.h"
+#include "tests/static_check/scaler_training.h"
 
 namespace mpnanny::check {
 namespace {
-
-// "  8: clip-before…  # clip-scaled" for every line that says something or is told.
-using Marks = std::multiset<std::string>;
-
-Marks MarkedIn(const std::string& code) {
-  Marks marks;
-  std::istringstream lines(code);
-  int number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    const size_t at = line.find("  # ");
-    if (at == std::string::npos) continue;
-    std::istringstream words(line.substr(at + 4));
-    for (std::string word; words >> word;) marks.insert(std::to_string(number) + ": " + word);
-  }
-  return marks;
-}
-
-Marks ToldOf(const std::string& code) {
-  const ReadProject project(code);
-  const Syntax& syntax = project.file().syntax;
-  Marks marks;
-  for (const Violation& violation : project.file().scaler_order->violations()) {
-    const auto begin = syntax.text().begin();
-    const auto lines = std::count(begin, begin + syntax[violation.node].begin, '\n');
-    marks.insert(std::to_string(lines + 1) + ": " +
-                 kViolations[static_cast<size_t>(violation.kind)] + (violation.guess ? "?" : ""));
-  }
-  return marks;
-}
-
-void ExpectMarked(const std::string& code) { EXPECT_EQ(ToldOf(code), MarkedIn(code)) << code; }
-
-// A training loop with these lines in it, and these definitions before it.
-std::string Training(const std::string& lines, const std::string& definitions = "") {
-  std::string code = "import torch\n" + definitions +
-                     "def train(self, model, loader, optimizer, use, kind, norm):\n"
-                     "    scaler = torch.amp.GradScaler('cuda')\n"
-                     "    for x in loader:\n"
-                     "        optimizer.zero_grad()\n";
-  std::istringstream in(lines);
-  for (std::string line; std::getline(in, line);) code += "        " + line + "\n";
-  return code;
-}
-
-// The same after a scaled backward pass, and with a step after the lines.
-std::string Step(const std::string& lines, const std::string& definitions = "") {
-  return Training("scaler.scale(model(x).mean()).backward()\n" + lines +
-                      "\nscaler.step(optimizer)\nscaler.update()\n",
-                  definitions);
-}
-
-constexpr char kClip[] = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)";
-
-// `lines` with CLIP in full.
-void ExpectInStep(std::string lines, const std::string& definitions = "") {
-  for (size_t at = 0; (at = lines.find("CLIP", at)) != std::string::npos;)
-    lines.replace(at, 4, kClip);
-  ExpectMarked(Step(lines, definitions));
-}
 
 TEST(ScalerPaths, Clips) {
   ExpectInStep("CLIP  # clip-scaled");
@@ -131,7 +63,7 @@ TEST(ScalerPaths, BackwardPasses) {
   const auto expect = [](std::string backward) {
     ExpectMarked(Training(backward + "\nscaler.step(optimizer)\nscaler.update()\n"));
   };
-  const std::string clip = std::string("\n") + kClip;
+  const std::string clip = std::string("\n") + kClipCall;
   const std::string wrong = clip + "  # clip-scaled";
   expect("model(x).mean().backward()  # plain-loss plain-backward");
   expect("loss = model(x).mean()\nloss.backward(retain_graph=True)  # plain-loss plain-backward");
@@ -213,6 +145,9 @@ TEST(ScalerPaths, Branches) {
   ExpectInStep(
       "match kind:\n    case 1:\n        scaler.unscale_(optimizer)\n    case _:\n"
       "        CLIP  # clip-scaled");
+  ExpectInStep(
+      "match kind:\n    case 1:\n        scaler.unscale_(optimizer)  # double-unscale\n"
+      "        continue");
   ExpectInStep("try:\n    scaler.unscale_(optimizer)\nfinally:\n    CLIP");
   ExpectInStep(
       "try:\n    pass\nexcept ValueError:\n    scaler.unscale_(optimizer)\n"
@@ -270,7 +205,7 @@ TEST(ScalerPaths, Loops) {
   for (const std::string unscale :
        {"    scaler.unscale_(o)", "    if o.on:\n        scaler.unscale_(o)"})
     ExpectMarked(Training("scaler.scale(model(x).mean()).backward()\nfor o in kind:\n" + unscale +
-                          "\n" + kClip +
+                          "\n" + kClipCall +
                           "\nfor o in kind:\n    scaler.step(o)\nscaler.update()\n"));
   // A check leaves the turn.
   ExpectInStep(
@@ -281,49 +216,6 @@ TEST(ScalerPaths, Loops) {
                "if torch.isfinite(norm):  # skipped-update\n"
                "    scaler.step(optimizer)\n    scaler.update()\n"));
   ExpectInStep("scaler.unscale_(optimizer)\nif not torch.isfinite(norm):\n    break");
-}
-
-// Another name of the same optimizer, and of that name.
-TEST(ScalerPaths, OtherNames) {
-  ExpectInStep("a = optimizer\nscaler.unscale_(a)\nscaler.unscale_(optimizer)  # double-unscale");
-  ExpectInStep(
-      "a = optimizer\nb = a\nc = b\nscaler.unscale_(c)\n"
-      "scaler.unscale_(optimizer)  # double-unscale");
-  ExpectInStep("a = optimizer\na = kind\nscaler.unscale_(optimizer)\nscaler.unscale_(a)");
-  ExpectInStep("a = self.first\nb = self.second\nscaler.unscale_(a)\nscaler.unscale_(b)");
-}
-
-TEST(ScalerPaths, Helpers) {
-  ExpectInStep("ready(x)\nCLIP  # clip-scaled", "ready = lambda y: print(y)\n");
-  ExpectMarked(
-      Training("backward(model, x)  # plain-backward\nscaler.step(optimizer)\nscaler.update()\n",
-               "def backward(model, x):\n"
-               "    loss = model(x).mean()\n"
-               "    loss.backward()  # plain-loss\n"));
-  // What is not seen: an inherited method may step and update.
-  const std::string twice =
-      "from other import Base\n"
-      "class Trainer(Base):\n"
-      "    def __init__(self, model, optimizer):\n"
-      "        self.model, self.optimizer = model, optimizer\n"
-      "        self.scaler = torch.amp.GradScaler('cuda')\n"
-      "    def train(self, x):\n"
-      "        self.scaler.scale(self.model(x).mean()).backward()\n"
-      "        self.scaler.unscale_(self.optimizer)\n"
-      "        CALL\n"
-      "        self.scaler.scale(self.model(x).mean()).backward()\n"
-      "        self.scaler.unscale_(self.optimizer)MARK\n";
-  const auto calls = [&](const std::string& call, const std::string& mark) {
-    ExpectMarked("import torch\n" + Replaced(Replaced(twice, "CALL", call), "MARK", mark));
-  };
-  calls("self.finish_step()", "");
-  calls("super().train(x)", "");
-  calls("finish(self)", "");
-  calls("self.model(x)", "  # double-unscale");
-  calls("self.parameters()", "  # double-unscale");
-  calls("self.compute_loss(x)", "  # double-unscale");
-  ExpectInStep("other(scaler)\nCLIP");
-  ExpectInStep("other(optimizer)\nCLIP  # clip-scaled");
 }
 
 }  // namespace

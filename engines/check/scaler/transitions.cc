@@ -1,7 +1,7 @@
-#include "engines/check/scaler/transitions.h"
-
 #include <algorithm>
 #include <utility>
+
+#include "engines/check/scaler/transitions.h"
 
 namespace mpnanny::check {
 namespace {
@@ -221,11 +221,6 @@ struct Transition {
     s.used.clear();
     s.stale.clear();
   }
-
-  void Unsee() {
-    s.unseen = true;
-    s.used.clear();
-  }
 };
 
 constexpr std::pair<Event::Kind, void (*)(Transition& t)> kTransitions[] = {
@@ -252,7 +247,7 @@ constexpr std::pair<Event::Kind, void (*)(Transition& t)> kTransitions[] = {
     {Events::kGoRoundClear, [](Transition& t) { t.GoRoundClear(); }},
     {Events::kMayClear, [](Transition& t) { t.s.used.clear(); }},
     {Events::kMayStep, [](Transition& t) { t.s.divided.clear(); }},
-    {Events::kUnseen, [](Transition& t) { t.Unsee(); }},
+    {Events::kUnseen, [](Transition& t) { t.s.unseen = true; }},
     {Events::kEscape, [](Transition& t) { t.s.escaped = true; }},
 };
 
