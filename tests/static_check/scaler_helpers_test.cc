@@ -44,6 +44,14 @@ TEST(ScalerHelpers, Arguments) {
       "def end(scaler, optimizer, last=True):\n    finish(scaler, optimizer, last)\n";
   expect("end(scaler, optimizer)", end);
   expect("end(scaler, optimizer, False)" + wrong, end);
+  const std::string without =
+      "def end(optimizer, scaler=None):\n"
+      "    if scaler is not None:\n"
+      "        finish(scaler, optimizer, True)\n"
+      "    else:\n"
+      "        optimizer.step()\n";
+  expect("end(optimizer)  # plain-step-scaled", without);
+  expect("end(optimizer, scaler)", without);
   // What the helper has learnt, and has not.
   const std::string ready =
       "def ready(scaler, optimizer, on):\n"

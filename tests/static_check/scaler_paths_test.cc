@@ -39,6 +39,12 @@ TEST(ScalerPaths, UsesOfGradients) {
   ExpectInStep("for p in model.parameters():\n    p.grad.clamp_(-1, 1)  # gradients-read");
   ExpectInStep("for p in model.parameters():\n    p.grad += 0.1 * p  # gradients-read");
   ExpectInStep("for p in model.parameters():\n    p.grad.nan_to_num_()  # nan-replaced");
+  ExpectInStep("n = torch.cat([p.grad for p in model.parameters()]).max()  # gradients-read");
+  ExpectInStep("for p in model.parameters():\n    n = torch.zeros_like(p.grad).max()");
+  ExpectInStep(
+      "grads = [p.grad for p in model.parameters()]\nfor g in grads:\n"
+      "    n = g.max()  # gradients-read");
+  ExpectInStep("for p in model.parameters():\n    grad = p.grad\nCLIP  # clip-scaled");
   // Unscaled by hand.
   ExpectInStep("for p in model.parameters():\n    p.grad.div_(2)\nCLIP");
   ExpectInStep("x.grad.div_(2)\nCLIP");
@@ -90,6 +96,8 @@ TEST(ScalerPaths, BackwardPasses) {
   expect("loss = scaler.scale(model(x).mean())\nloss /= 2\nloss.backward()" + wrong);
   expect("loss, y = scaler.scale(model(x).mean()), x\nloss.backward()" + wrong);
   expect("if (loss := scaler.scale(model(x).mean())) is not None:\n    loss.backward()" + wrong);
+  expect("loss = scaler.scale(model(x).mean())\nif kind:\n    loss = x\nloss.backward()" + wrong);
+  expect("loss = scaler.scale(model(x).mean())\nif kind:\n    y = x\nloss.backward()" + wrong);
   expect("(scaler.scale(model(x).mean()) if use_amp else model(x).mean()).backward()" + wrong);
 }
 
@@ -154,6 +162,12 @@ TEST(ScalerPaths, Branches) {
       "CLIP  # clip-scaled");
   ExpectInStep(
       "try:\n    pass\nexcept ValueError:\n    scaler.unscale_(optimizer)\nelse:\n"
+      "    CLIP  # clip-scaled");
+  // Another answer may be given where the variable is another.
+  ExpectInStep(
+      "if kind:\n    scaler.unscale_(optimizer)\nif use:\n    norm = 1\nif kind:\n    CLIP");
+  ExpectInStep(
+      "if kind:\n    scaler.unscale_(optimizer)\nif use:\n    kind = 1\nif kind:\n"
       "    CLIP  # clip-scaled");
   // A flag.
   ExpectInStep(
