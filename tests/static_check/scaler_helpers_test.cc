@@ -52,6 +52,10 @@ TEST(ScalerHelpers, Arguments) {
       "        optimizer.step()\n";
   expect("end(optimizer)  # plain-step-scaled", without);
   expect("end(optimizer, scaler)", without);
+  const std::string off = Replaced(Replaced(without, "scaler=None", "scaler, use_amp=False"),
+                                   "scaler is not None", "use_amp");
+  expect("end(optimizer, scaler)  # plain-step-scaled", off);
+  expect("end(optimizer, scaler, True)", off);
   // What the helper has learnt, and has not.
   const std::string ready =
       "def ready(scaler, optimizer, on):\n"
