@@ -92,6 +92,7 @@ void OfStates(const FileFacts& facts, std::vector<TrainingHazard>* found) {
     const bool refilled = std::any_of(
         facts.names.calls().begin(), facts.names.calls().end(), [&](const Call& other) {
           return other.node > call->node && !other.method.empty() && !model.empty() &&
+                 facts.syntax.FunctionOf(other.node) == facts.syntax.FunctionOf(call->node) &&
                  facts.names.Key(other.receiver) == model && other.method != "load_state_dict" &&
                  other.method != "train" && other.method != "eval" && other.method != "to" &&
                  other.method != "cuda" && other.method != "parameters";

@@ -1,38 +1,60 @@
-// What calls do to a path: the rules of the order of a GradScaler's calls.
+// Which event a call is.
 #include <algorithm>
 
 #include "engines/check/facts/questions.h"
 #include "engines/check/scaler/machine.h"
+#include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check {
 namespace {
 
-bool Includes(const std::set<std::string>& all, const std::set<std::string>& some) {
-  return std::includes(all.begin(), all.end(), some.begin(), some.end());
+// True for the scaler inside accelerator or fabric: the optimizers that it is used with are
+// wrapped, and their step() is the scaler's.
+bool IsFrameworks(std::string_view scaler) {
+  const size_t dot = scaler.rfind('.');
+  if (dot == std::string_view::npos) return false;
+  return HoldsAny(scaler.substr(0, dot), {"accelerator", "fabric"});
 }
 
-// True if the gradients carry the loss scale. Who was unscaled and has stepped since is done with:
-// these gradients are another's.
-bool CarryScale(const Path& path) {
-  return path.gradients == Gradients::kScaled && Includes(path.stepped, path.unscaled);
+// True if the scaler takes an optimizer's gradients.
+bool IsUse(const ScalerCall& call) {
+  return call.op == ScalerCall::Op::kStep || call.op == ScalerCall::Op::kUnscale;
 }
-
-void Escape(Path& path) { path.escaped = true; }
 
 }  // namespace
 
-void ScalerMachine::Report(Violation::Kind kind, NodeId call, const Path& path,
-                           const std::string& optimizer) {
-  ReportAt(kind, Shown(call), &code() == &root_ ? call : kNoNode, path, optimizer);
+Event ScalerMachine::At(Event::Kind kind, NodeId id) const {
+  Event event;
+  event.kind = kind;
+  event.node = Shown(id);
+  event.inner = &code() == &root_ ? id : kNoNode;
+  return event;
 }
 
-void ScalerMachine::ReportAt(Violation::Kind kind, NodeId node, NodeId inner, const Path& path,
-                             const std::string& optimizer) {
-  if (path.escaped || path.unseen) return;
-  found_.emplace(std::pair(static_cast<int>(kind), node),
-                 // A name of a helper is told without the call that it belongs to.
-                 Violation{kind, node, inner, path.scaler.substr(0, path.scaler.find('@')),
-                           optimizer.substr(0, optimizer.find('@'))});
+ScalerName ScalerMachine::Named(const std::string& scaler) const {
+  return {scaler, root_.scalers().IsMadeHere(scaler)};
+}
+
+void ScalerMachine::Happen(const Event& event, Path& path) {
+  std::vector<Violation> violations;
+  Apply(event, path.state, &violations);
+  for (Violation& violation : violations) {
+    if (violation.guess) {
+      const Tri outside = UnscalesOutside();
+      if (outside == Tri::kYes || path.conditions.Known(kMixedPrecision) == Tri::kNo) continue;
+      violation.guess = outside == Tri::kUnknown;
+    }
+    // A name of a helper is told without the call that it belongs to.
+    for (std::string* name : {&violation.scaler, &violation.optimizer})
+      name->resize(std::min(name->find('@'), name->size()));
+    const std::pair key(static_cast<int>(violation.kind), violation.node);
+    Violation& told = found_.try_emplace(key, violation).first->second;
+    told.guess = told.guess || violation.guess;
+  }
+}
+
+Paths ScalerMachine::Happen(const Event& event, Paths in) {
+  return Each(std::move(in), [&](Path& path) { Happen(event, path); });
 }
 
 Paths ScalerMachine::RunCall(NodeId id, Paths in) {
@@ -48,8 +70,8 @@ Paths ScalerMachine::RunCall(NodeId id, Paths in) {
     const bool framework =
         first != kNoNode && !syntax().Is(first, Kind::kNone) && names().Callee(first).empty();
     const NodeId with = syntax().Enclosing(id, Kind::kWith);
-    const bool apex = with > syntax().FunctionOf(id) && syntax().Text(with).substr(0, 200).find(
-                                                            "scale_loss") != std::string_view::npos;
+    const bool apex =
+        with > syntax().FunctionOf(id) && Holds(syntax().Text(with).substr(0, 200), "scale_loss");
     const std::optional<Target> own = framework ? code().TargetOf(id) : std::nullopt;
     if (own) return OnHelper(id, *own, std::move(in));
     // fabric.backward(scaler.scale(loss)): whose scaler it is is told. y.backward(scaler.scale(g))
@@ -59,27 +81,25 @@ Paths ScalerMachine::RunCall(NodeId id, Paths in) {
                          who.ends_with("accelerator");
     if (framework && trainer && !scalers().ScaledBy(first).empty())
       return OnBackward(id, first, std::move(in));
-    if (framework || apex) return Each(std::move(in), Escape);
+    if (framework || apex) return Happen(Event::Kind::kEscape, id, std::move(in));
     return OnBackward(id, names().Receiver(id), std::move(in));
   }
   if (method == "zero_grad") return OnZeroGrad(id, std::move(in));
   if (method == "step" && IsOptimizer(names().Receiver(id))) {
     // No optimizer of torch takes a scaler: this is a wrapper, whose step() is the scaler's.
-    if (IsHandedScaler(id)) return Each(std::move(in), Escape);
+    if (IsHandedScaler(id)) return Happen(Event::Kind::kEscape, id, std::move(in));
     return OnStep(id, std::move(in));
   }
-  if (const GradientUse use = UseOfGradient(bindings(), id); use != GradientUse::kNone)
-    return OnGradient(id, use, std::move(in));
+  if (const GradientUse use = UseOfGradient(bindings(), id))
+    return OnGradient(id, *use, std::move(in));
   // x.grad.div_(scale): unscaled by hand.
-  if (method.ends_with('_') &&
-      syntax().Text(names().Receiver(id)).find(".grad") != std::string_view::npos)
-    return Each(std::move(in), Escape);
+  if (method.ends_with('_') && Holds(syntax().Text(names().Receiver(id)), ".grad"))
+    return Happen(Event::Kind::kEscape, id, std::move(in));
   const std::optional<Target> target = code().TargetOf(id);
   if (IsClip(names(), id)) {
     // A clipping function of the project may unscale; else it is what its name says.
     const bool unscales = target && target->function != nullptr &&
-                          target->code->syntax().Text(target->function->node).find("unscale") !=
-                              std::string_view::npos;
+                          Holds(target->code->syntax().Text(target->function->node), "unscale");
     if (!unscales) return OnClip(id, std::move(in));
   }
   if (target) return OnHelper(id, *target, std::move(in));
@@ -91,53 +111,24 @@ bool ScalerMachine::IsHandedScaler(NodeId call) const {
     const NodeId given = names().Argument(call, -1, name);
     if (given != kNoNode && !syntax().Is(given, Kind::kNone)) return true;
   }
-  for (const NodeId argument : names().Arguments(call)) {
-    const std::string key = names().Key(argument);
-    if (!key.empty() && (scalers().IsScaler(key) || root_.scalers().IsScaler(Translate(key))))
-      return true;
-  }
-  return false;
+  const std::vector<NodeId> given = names().Arguments(call);
+  return std::any_of(given.begin(), given.end(), [&](NodeId one) { return IsScaler(one); });
 }
 
 Paths ScalerMachine::OnBackward(NodeId id, NodeId loss, Paths in) {
-  const bool beside = code().IsBesideScale(id);
-  const bool known = IsKnownLoss(loss);
+  const bool unscaled = IsKnownLoss(loss) && !code().IsBesideScale(id);
+  Event event = At(Event::Kind::kOtherBackward, id);
+  event.pass = {event.node, ServedBy(event.node), root_.scalers().ScaledBy(event.node)};
   return WithScale(loss, std::move(in), [&](Path& path, const std::string& scaler) {
-    const bool scaled = !scaler.empty() && path.conditions.AssumeMixedPrecision();
-    const bool seen = !path.unseen;
-    if (path.unseen) {
-      path.looked = true;  // perhaps
-      // These gradients are new; whether update() has run on the older ones is not known.
-      path.unscaled.clear();
-      path.stepped.clear();
-      path.used.clear();
-      path.unseen = false;
+    event.scaler = Named(scaler);
+    if (!scaler.empty() && path.conditions.AssumeMixedPrecision()) {
+      event.kind = Event::Kind::kScaledBackward;
+    } else if (scaler.empty() && unscaled && path.conditions.Known(kMixedPrecision) != Tri::kNo) {
+      event.kind = Event::Kind::kUnscaledBackward;
+    } else {
+      event.kind = Event::Kind::kOtherBackward;
     }
-    const bool plain =
-        known && scaler.empty() && !beside && path.conditions.Known(kMixedPrecision) != Tri::kNo;
-    if (plain && seen && !path.pending.empty()) {
-      path.mixed = Shown(id);
-    } else if (scaled && seen && path.plain != kNoNode) {
-      path.mixed = path.plain;
-    }
-    path.cleared.clear();
-    path.gradients = scaled ? Gradients::kScaled : Gradients::kPlain;
-    path.scaler = scaler;
-    path.updated = false;
-    path.after_step = false;
-    path.stepped_since_backward.clear();
-    path.early_clip = path.early_read = kNoNode;
-    path.backward = Shown(id);
-    path.plain = kNoNode;
-    if (scaled) {
-      path.pending.insert(scaler);
-      path.awaiting.insert(path.backward);
-      path.stale.merge(path.used);
-    } else if (plain && path.pending.empty()) {
-      path.plain = Shown(id);
-      Report(Violation::Kind::kPlainLoss, id, path, "");
-    }
-    path.used.clear();
+    Happen(event, path);
   });
 }
 
@@ -147,10 +138,7 @@ bool ScalerMachine::IsKnownLoss(NodeId loss) const {
     // loss.mean().backward()
     const NodeId receiver = names().Receiver(id);
     // _scale(loss).backward()
-    if (receiver == kNoNode &&
-        syntax().Text(syntax().Child(id, PythonFields().function)).find("scale") !=
-            std::string_view::npos)
-      return false;
+    if (receiver == kNoNode && Holds(code().FunctionText(id), "scale")) return false;
     return receiver == kNoNode || names().Key(receiver).find('.') != std::string::npos ||
            names().Key(receiver).empty() || IsKnownLoss(receiver);
   }
@@ -171,93 +159,139 @@ Paths ScalerMachine::OnClip(NodeId id, Paths in) {
   const bool method = names().Callee(id).empty() && !names().Method(id).empty();
   if (method && (receiver == "accelerator" || receiver.ends_with(".accelerator") ||
                  receiver.ends_with("fabric")))
-    return Each(std::move(in), Escape);
+    return Happen(Event::Kind::kEscape, id, std::move(in));
   const auto limit = bindings().Number(names().Argument(id, method ? 0 : 1, "max_norm"));
   if (limit && *limit > 1e6) return in;  // only measures the norm
   // clip_grad_norm_(parameters, max_norm * scale): the limit carries the scale, too.
   for (const NodeId argument : names().Arguments(id)) {
-    if (syntax().Text(argument).find("scale") != std::string_view::npos) return in;
+    if (Holds(syntax().Text(argument), "scale")) return in;
   }
-  return Each(std::move(in), [&](Path& path) {
-    if (path.backward == kNoNode && path.unscaled.empty() && path.early_clip == kNoNode &&
-        !path.unseen && !path.after_step && frames_.size() == 1)
-      path.early_clip = id;
-    if (path.gradients != Gradients::kScaled) return;
-    if (path.after_step && Includes(path.stepped_since_backward, path.unscaled)) {
-      Report(Violation::Kind::kClipAfterStep, id, path, "");
-    } else if (CarryScale(path)) {
-      Report(Violation::Kind::kClipScaled, id, path, "");
-    }
-  });
+  return Happen(Event::Kind::kClip, id, std::move(in));
 }
 
-Paths ScalerMachine::OnGradient(NodeId id, GradientUse use, Paths in) {
-  const bool by_hand = code().ComputesWithScale(syntax().FunctionOf(id)) ||
-                       (frames_.size() > 1 && frames_.front().function != nullptr &&
-                        root_.ComputesWithScale(frames_.front().function->node));
-  return Each(std::move(in), [&](Path& path) {
-    const bool scaled = CarryScale(path) && !path.after_step && !by_hand;
-    const bool reads =
-        use == GradientUse::kMeasure || use == GradientUse::kClamp || use == GradientUse::kShift;
-    if (reads && path.backward == kNoNode && path.unscaled.empty() && !by_hand && !path.unseen &&
-        path.early_read == kNoNode && !path.after_step)
-      path.early_read = Shown(id);
-    switch (use) {
-      case GradientUse::kMeasure:
-      case GradientUse::kClamp:
-      case GradientUse::kShift:
-        if (scaled) Report(Violation::Kind::kGradientsRead, id, path, "");
-        break;
-      case GradientUse::kReplace:
-        if (scaled) Report(Violation::Kind::kNanReplaced, id, path, "");
-        break;
-      case GradientUse::kClear:
-        ClearGradients(path);
-        break;
-      case GradientUse::kChange:
-        path.escaped = true;
-        break;
-      case GradientUse::kNone:
-        break;
-    }
-  });
-}
-
-// True for the scaler inside accelerator or fabric: the optimizers that it is used with are
-// wrapped, and their step() is the scaler's.
-static bool IsFrameworks(std::string_view scaler) {
-  const size_t dot = scaler.rfind('.');
-  if (dot == std::string_view::npos) return false;
-  const std::string_view owner = scaler.substr(0, dot);
-  return owner.find("accelerator") != std::string_view::npos ||
-         owner.find("fabric") != std::string_view::npos;
+Paths ScalerMachine::OnGradient(NodeId id, Event::Kind use, Paths in) {
+  // Gradients that are given back their size by hand may be read.
+  const Function* outer = frames_.front().function;
+  const bool by_hand =
+      code().ComputesWithScale(syntax().FunctionOf(id)) ||
+      (frames_.size() > 1 && outer != nullptr && root_.ComputesWithScale(outer->node));
+  if (by_hand && (use == Event::Kind::kRead || use == Event::Kind::kReplace)) return in;
+  return Happen(use, id, std::move(in));
 }
 
 Paths ScalerMachine::OnStep(NodeId id, Paths in) {
   // With a closure (L-BFGS, SAM) the step first computes gradients of its own.
   const NodeId closure = names().Argument(id, 0, "closure");
   if (closure != kNoNode && !syntax().Is(closure, Kind::kNone)) return in;
-  const std::string optimizer = KeyOf(names().Receiver(id));
-  // The other branch of scaler.step(): whatever is asked there, this is the way without scaling.
-  const bool other = code().IsOtherStep(id);
-  const bool by_hand = code().ComputesWithScale(syntax().FunctionOf(id));  // it may unscale
+  const bool excused = code().IsOtherStep(id) || code().ComputesWithScale(syntax().FunctionOf(id));
+  Event event = At(excused ? Event::Kind::kExcusedStep : Event::Kind::kPlainStep, id);
+  event.optimizer = KeyOf(names().Receiver(id));
   return Each(std::move(in), [&](Path& path) {
-    if (path.gradients != Gradients::kScaled) return;
-    if (IsFrameworks(path.scaler)) {
-      path.looked = true;
-      return;
-    }
-    if (path.stepped_since_backward.contains(optimizer)) {
-      Report(Violation::Kind::kPlainStepAfterScaler, id, path, optimizer);
-    } else if (!path.unscaled.contains(optimizer) && !other && !by_hand) {
-      Report(Violation::Kind::kPlainStepScaled, id, path, optimizer);
-      if (!path.looked && path.unscaled.empty() && path.stepped.empty()) {
-        path.plain_step = Shown(id);
-        path.plain_stepped = optimizer;
-      }
-      path.looked = true;  // one mistake is told once
-    }
+    Event step = event;
+    if (IsFrameworks(path.state.scaler.name)) step.kind = Event::Kind::kWrappedStep;
+    Happen(step, path);
   });
+}
+
+Paths ScalerMachine::OnZeroGrad(NodeId id, Paths in) {
+  const NodeId to_none = names().Argument(id, 0, "set_to_none");
+  const bool fills = to_none != kNoNode && !syntax().Is(to_none, Kind::kTrue);
+  Event event = At(fills ? Event::Kind::kZeroFill : Event::Kind::kZeroGrad, id);
+  if (IsOptimizer(names().Receiver(id))) event.optimizer = KeyOf(names().Receiver(id));
+  return Happen(event, std::move(in));
+}
+
+Paths ScalerMachine::OnScaler(NodeId id, const ScalerCall& call, Paths in) {
+  using enum Event::Kind;
+  constexpr Event::Kind kKinds[] = {kScale, kUnscale, kStep, kUpdate, kUpdate, kReadScale};
+  if (call.op == ScalerCall::Op::kStateDict) return in;
+  Event event = At(kKinds[static_cast<size_t>(call.op)], id);
+  event.scaler = Named(Translate(call.scaler));
+  event.optimizer = Translate(call.optimizer);
+  event.one_optimizer = HasOneOptimizer();
+  event.before_backward = event.one_optimizer && GoesBackwardLater(id);
+  if (call.op == ScalerCall::Op::kUpdate && !names().Arguments(id).empty())
+    event.kind = Event::Kind::kSetScale;
+  return Each(std::move(in), [&](Path& path) {
+    if (call.op != ScalerCall::Op::kGetScale || DividesScaled(id, path)) Happen(event, path);
+  });
+}
+
+Tri ScalerMachine::UnscalesOutside() const {
+  const Function* function = frames_.front().function;
+  const auto unscales = [&](const Code& code) {
+    const auto& calls = code.scalers().calls();
+    return std::any_of(calls.begin(), calls.end(), [&](const ScalerCall& call) {
+      return call.op == ScalerCall::Op::kUnscale &&
+             (&code != &root_ || code.syntax().FunctionOf(call.call) != function->node);
+    });
+  };
+  if (unscales(root_)) return Tri::kYes;
+  const Codebase& all = root_.all();
+  bool somewhere = false;
+  bool called = false;
+  for (size_t i = 0; i < all.modules().size(); ++i) {
+    somewhere = somewhere || unscales(all[i]);
+    const auto& edges = all.modules().Edges(i);
+    called = called || std::any_of(edges.begin(), edges.end(), [&](const CallEdge& edge) {
+               return edge.callee.function == function;
+             });
+  }
+  // Who calls it is analysed along with it.
+  return !somewhere ? Tri::kNo : called ? Tri::kYes : Tri::kUnknown;
+}
+
+std::string ScalerMachine::ServedBy(NodeId backward) const {
+  for (const ScalerCall* call : root_.CallsIn(root_.syntax().FunctionOf(backward))) {
+    if (call->call > backward && IsUse(*call)) return call->optimizer;
+  }
+  return "";
+}
+
+bool ScalerMachine::GoesBackwardLater(NodeId node) const {
+  if (frames_.size() > 1) return false;
+  const Syntax& tree = root_.syntax();
+  bool later = false;
+  for (const Call* call : root_.names().CallsNamed("backward")) {
+    if (tree.FunctionOf(call->node) != tree.FunctionOf(node)) continue;
+    if (call->node < node) return false;
+    later =
+        later || tree[tree.StatementOf(call->node)].parent == tree[tree.StatementOf(node)].parent;
+  }
+  return later;
+}
+
+bool ScalerMachine::HasOneOptimizer() const {
+  std::set<std::string> stepped;
+  for (const ScalerCall& call : root_.scalers().calls()) {
+    if (IsUse(call)) stepped.insert(call.optimizer);
+  }
+  for (const Call* call : root_.names().CallsNamed("step")) {
+    const std::string key = root_.names().Key(call->receiver);
+    if (root_.scalers().IsOptimizer(key)) stepped.insert(key);
+  }
+  return stepped.size() == 1;
+}
+
+bool ScalerMachine::DividesScaled(NodeId get_scale, const Path& path) const {
+  const Fields& f = PythonFields();
+  const auto divides = [&](NodeId binary) {
+    return syntax().Is(binary, Kind::kBinary) &&
+           syntax().Text(syntax().Child(binary, f.operator_)) == "/" &&
+           !ScalerOf(syntax().Child(binary, f.left), path).empty();
+  };
+  const NodeId parent = syntax()[get_scale].parent;
+  if (divides(parent) && syntax().Child(parent, f.right) == get_scale) return true;
+  // scale = scaler.get_scale() and, further down, loss.item() / scale.
+  NodeId assignment = parent;
+  if (syntax().Is(assignment, Kind::kConditional)) assignment = syntax()[assignment].parent;
+  if (!syntax().Is(assignment, Kind::kAssignment)) return false;
+  const std::string_view name = syntax().Text(syntax().Child(assignment, f.left));
+  const NodeId block = syntax()[syntax().StatementOf(assignment)].parent;
+  for (NodeId id = assignment; id < syntax()[block].after; ++id) {
+    if (divides(id) && syntax().Text(syntax().Child(id, f.right)) == name) return true;
+  }
+  return false;
 }
 
 }  // namespace mpnanny::check

@@ -5,6 +5,7 @@
 #include "engines/check/facts/questions.h"
 #include "engines/check/scaler/order.h"
 #include "engines/check/syntax/parallel.h"
+#include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check {
 namespace {
@@ -63,11 +64,9 @@ void Code::Complete() {
   if (reaches_.empty()) return;
   for (const Call& call : names_.calls()) {
     const auto target = TargetOf(call.node);
-    const bool active = !target ? MayMatter(call)
-                        : target->function == nullptr
-                            ? true
-                            : target->code->Reaches(target->function->node);
-    if (active) active_.push_back(call.node);
+    const bool runs =
+        target && (target->function == nullptr || target->code->Reaches(target->function->node));
+    if (target ? runs : MayMatter(call)) active_.push_back(call.node);
   }
   std::sort(active_.begin(), active_.end());
   for (const auto& [key, assignments] : bindings_.all()) {
@@ -171,9 +170,7 @@ std::optional<Target> Code::TargetOfValue(NodeId callable, int depth) const {
     const NodeId object = syntax_.Unwrap(syntax_.Child(callable, f.object));
     const std::string_view name = syntax_.Text(syntax_.Child(callable, f.attribute));
     const NodeId klass = syntax_.Enclosing(callable, Kind::kClass);
-    if (syntax_.Is(object, Kind::kCall) &&
-        syntax_.Text(syntax_.Child(object, f.function)) == "super")
-      return name == "__init__" ? std::nullopt : MethodOfBase(klass, name);
+    if (IsSuper(object)) return name == "__init__" ? std::nullopt : MethodOfBase(klass, name);
     if (syntax_.Text(object) != "self" || klass == kNoNode) return std::nullopt;
     const Definition method = all_.modules().Method({number_, klass}, name);
     if (method.function != nullptr)
@@ -200,29 +197,20 @@ bool Code::IsInert(NodeId branch) const {
 }
 
 bool Code::HasTrainingLoop(NodeId function) const {
-  bool scales = false;
-  bool steps = false;
-  for (const ScalerCall& call : scalers_.calls()) {
-    if (syntax_.FunctionOf(call.call) != function ||
-        (syntax_.Enclosing(call.call, Kind::kFor) <= function &&
-         syntax_.Enclosing(call.call, Kind::kWhile) <= function))
-      continue;
-    scales = scales || call.op == ScalerCall::Op::kScale;
-    steps = steps || call.op == ScalerCall::Op::kStep;
-  }
-  return scales && steps;
+  const auto loops = [&](ScalerCall::Op op) {
+    const auto calls = CallsIn(function);
+    return std::any_of(calls.begin(), calls.end(), [&](const ScalerCall* call) {
+      return call->op == op && IsInLoop(call->call);
+    });
+  };
+  return loops(ScalerCall::Op::kScale) && loops(ScalerCall::Op::kStep);
 }
 
 bool SoundsLikeClearing(std::string_view name, bool is_method) {
-  const auto has = [&](std::initializer_list<std::string_view> words) {
-    return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-      return name.find(word) != std::string_view::npos;
-    });
-  };
   // prepare_sample(x) has nothing to clear; trainer.prepare_step() may.
-  return has({"zero", "reset", "clear", "grad", "optim"}) ||
-         (is_method && has({"prepare", "init", "step", "hook", "before", "after", "begin", "end",
-                            "start", "on_"}));
+  return HoldsAny(name, {"zero", "reset", "clear", "grad", "optim"}) ||
+         (is_method && HoldsAny(name, {"prepare", "init", "step", "hook", "before", "after",
+                                       "begin", "end", "start", "on_"}));
 }
 
 const std::string* Code::Local(NodeId function, std::string_view name) const {
@@ -233,9 +221,7 @@ const std::string* Code::Local(NodeId function, std::string_view name) const {
 }
 
 bool Code::IsFixedParameter(const Function& function, std::string_view name) const {
-  return Local(function.node, name) == nullptr &&
-         std::find(function.parameters.begin(), function.parameters.end(), name) !=
-             function.parameters.end();
+  return Local(function.node, name) == nullptr && IsOneOf(function.parameters, name);
 }
 
 bool Code::IsBesideScale(NodeId node) const {
@@ -285,14 +271,27 @@ bool Code::Holds(NodeId node, ScalerCall::Op op) const {
 }
 
 bool Code::ComputesWithScale(NodeId function) const {
+  const auto calls = CallsIn(function);
+  return std::any_of(calls.begin(), calls.end(), [&](const ScalerCall* call) {
+    const Kind parent = syntax_.kind(syntax_[call->call].parent);
+    return call->op == ScalerCall::Op::kGetScale &&
+           (parent == Kind::kBinary || parent == Kind::kAugmentedAssignment ||
+            parent == Kind::kArgumentList || parent == Kind::kParenthesized);
+  });
+}
+
+std::vector<const ScalerCall*> Code::CallsIn(NodeId function) const {
+  std::vector<const ScalerCall*> found;
   for (const ScalerCall& call : scalers_.calls()) {
-    if (call.op != ScalerCall::Op::kGetScale || syntax_.FunctionOf(call.call) != function) continue;
-    const Kind parent = syntax_.kind(syntax_[call.call].parent);
-    if (parent == Kind::kBinary || parent == Kind::kAugmentedAssignment ||
-        parent == Kind::kArgumentList || parent == Kind::kParenthesized)
-      return true;
+    if (syntax_.FunctionOf(call.call) == function) found.push_back(&call);
   }
-  return false;
+  return found;
+}
+
+bool Code::IsInLoop(NodeId node) const {
+  const NodeId function = syntax_.FunctionOf(node);
+  return syntax_.Enclosing(node, Kind::kFor) > function ||
+         syntax_.Enclosing(node, Kind::kWhile) > function;
 }
 
 }  // namespace mpnanny::check

@@ -60,6 +60,18 @@ class Code {
   const std::string* Local(NodeId function, std::string_view name) const;
   // True if `name` is a parameter of the function and is never given another value there.
   bool IsFixedParameter(const Function& function, std::string_view name) const;
+  // The calls on scalers that stand in the function itself.
+  std::vector<const ScalerCall*> CallsIn(NodeId function) const;
+  // True if the node stands in a loop of its function.
+  bool IsInLoop(NodeId node) const;
+  // What a call calls, as it is written.
+  std::string_view FunctionText(NodeId call) const {
+    return syntax_.Text(syntax_.Child(call, PythonFields().function));
+  }
+  // True for super().
+  bool IsSuper(NodeId expression) const {
+    return syntax_.Is(expression, Kind::kCall) && FunctionText(expression) == "super";
+  }
   // True if a scale() of the file stands in the same `if` as the node, in whatever branch.
   bool IsBesideScale(NodeId node) const;
   // True if a step of the scaler stands in the other branch of an `if` around the node, which does

@@ -124,7 +124,7 @@ void ScalerMachine::TouchTensors(NodeId call, Path& path) const {
   const Fields& f = PythonFields();
   const Call* known = names().CallAt(call);
   const std::string_view name = known == nullptr ? "" : known->name;
-  if (std::find(std::begin(kReads), std::end(kReads), name) != std::end(kReads)) return;
+  if (IsOneOf(kReads, name)) return;
   const auto touch = [&](NodeId expression) {
     const NodeId id = syntax().Unwrap(expression);
     if (!syntax().Is(id, Kind::kIdentifier) && !syntax().Is(id, Kind::kSubscript)) return;

@@ -28,7 +28,7 @@ class Reader {
   explicit Reader(const Bindings& bindings)
       : bindings_(bindings), syntax_(bindings.syntax()), names_(bindings.names()) {}
 
-  bool IsGradient(NodeId expression, int depth) const {
+  bool IsGradient(NodeId expression, int depth = kMaxGradientNames) const {
     const Fields& f = PythonFields();
     const NodeId id = syntax_.Unwrap(expression);
     if (id == kNoNode || depth == 0) return false;
@@ -64,11 +64,10 @@ class Reader {
     if (expression == kNoNode) return false;
     for (NodeId id = expression; id < syntax_[expression].after; ++id) {
       const Kind kind = syntax_[id].kind;
-      if (kind == Kind::kAttribute && syntax_.Text(id).ends_with("grad") &&
-          IsGradient(id, kMaxGradientNames))
+      if (kind == Kind::kAttribute && syntax_.Text(id).ends_with("grad") && IsGradient(id))
         return true;
       if (kind == Kind::kIdentifier && Holds(syntax_.Text(id), "grad") &&
-          (IsGradientList(id, kMaxGradientNames) || IsGradient(id, kMaxGradientNames)))
+          (IsGradientList(id) || IsGradient(id)))
         return true;
     }
     return false;
@@ -76,7 +75,7 @@ class Reader {
 
  private:
   // [p.grad for p in model.parameters()], or a name that is bound to it once.
-  bool IsGradientList(NodeId expression, int depth) const {
+  bool IsGradientList(NodeId expression, int depth = kMaxGradientNames) const {
     const NodeId id = syntax_.Unwrap(expression);
     if (id == kNoNode || depth == 0) return false;
     if (syntax_.Is(id, Kind::kIdentifier)) {
@@ -135,10 +134,12 @@ class Reader {
   const Names& names_;
 };
 
-// True if what is added carries the loss scale, or may.
-bool CarriesScale(std::string_view addend) {
-  if (Holds(addend, "rand") || Holds(addend, "noise")) return false;
-  return Holds(addend, "grad") || Holds(addend, "scale");
+// What it means that this is added to gradients: noise and weight decay do not carry the loss
+// scale.
+Event::Kind UseOfSum(std::string_view addend) {
+  const bool noise = Holds(addend, "rand") || Holds(addend, "noise");
+  return !noise && (Holds(addend, "grad") || Holds(addend, "scale")) ? Event::Kind::kEscape
+                                                                     : Event::Kind::kRead;
 }
 
 // norm = torch.norm(p.grad), and all that is made of it is p.grad / norm: whatever the gradients
@@ -171,60 +172,59 @@ bool OnlyNormalises(const Bindings& bindings, NodeId norm) {
   return divides;
 }
 
+// True if the norm is one of gradients that their scale matters to.
+bool MeasuresGradients(const Bindings& bindings, const Reader& reader, NodeId norm,
+                       NodeId measured) {
+  const Syntax& syntax = bindings.syntax();
+  if (measured == kNoNode) return false;
+  // Of norm(stack([norm(p.grad) …])) the inner one is named.
+  for (NodeId id = measured; id < syntax[measured].after; ++id) {
+    if (syntax.Is(id, Kind::kCall) &&
+        Holds(syntax.Text(syntax.Child(id, PythonFields().function)), "norm"))
+      return false;
+  }
+  return reader.MentionsGradient(measured) && !OnlyNormalises(bindings, norm);
+}
+
 GradientUse OfCall(const Bindings& bindings, NodeId call) {
+  using enum Event::Kind;
   const Syntax& syntax = bindings.syntax();
   const Names& names = bindings.names();
   const Reader reader(bindings);
   const std::string_view method = names.Method(call);
   const NodeId receiver = names.Receiver(call);
-  const std::string callee = names.Callee(call);
-  const bool norm = callee == "torch.norm" || callee == "torch.linalg.norm" ||
-                    callee == "torch.linalg.vector_norm" || callee == "torch._foreach_norm" ||
-                    callee.ends_with(".get_total_norm") || (callee.empty() && method == "norm");
-  if (norm) {
-    const NodeId list = syntax.Child(call, PythonFields().arguments);
-    const NodeId measured = callee.empty() ? receiver : list;
-    if (measured == kNoNode) return GradientUse::kNone;
-    // Of norm(stack([norm(p.grad) …])) the inner one is named.
-    for (NodeId id = measured; id < syntax[measured].after; ++id) {
-      if (syntax.Is(id, Kind::kCall) &&
-          Holds(syntax.Text(syntax.Child(id, PythonFields().function)), "norm"))
-        return GradientUse::kNone;
-    }
-    if (!reader.MentionsGradient(measured) || OnlyNormalises(bindings, call))
-      return GradientUse::kNone;
-    return GradientUse::kMeasure;
-  }
+  const std::string& callee = names.Callee(call);
+  const NodeId list = syntax.Child(call, PythonFields().arguments);
+  const auto use = [](bool is_one, Event::Kind kind) {
+    return is_one ? GradientUse(kind) : std::nullopt;
+  };
+  if (callee == "torch.norm" || callee == "torch.linalg.norm" ||
+      callee == "torch.linalg.vector_norm" || callee == "torch._foreach_norm" ||
+      callee.ends_with(".get_total_norm") || (callee.empty() && method == "norm"))
+    return use(MeasuresGradients(bindings, reader, call, callee.empty() ? receiver : list), kRead);
   // writer.add_histogram(name, p.grad, step)
   if (method == "add_histogram" || callee == "wandb.Histogram") {
-    const std::vector<NodeId> arguments = names.Arguments(call);
-    return std::any_of(
-               arguments.begin(), arguments.end(),
-               [&](NodeId argument) { return reader.IsGradient(argument, kMaxGradientNames); })
-               ? GradientUse::kMeasure
-               : GradientUse::kNone;
+    const std::vector<NodeId> given = names.Arguments(call);
+    return use(std::any_of(given.begin(), given.end(),
+                           [&](NodeId argument) { return reader.IsGradient(argument); }),
+               kRead);
   }
   if (callee.starts_with("torch.nan_to_num"))
-    return reader.IsGradient(names.Argument(call, -1, "out"), kMaxGradientNames)
-               ? GradientUse::kReplace
-               : GradientUse::kNone;
-  if (!callee.empty() || receiver == kNoNode) return GradientUse::kNone;
-  const bool in_place = method.ends_with('_');
-  const bool interesting = in_place || IsOneOf(kMeasures, method);
-  if (!interesting || !reader.IsGradient(receiver, kMaxGradientNames)) return GradientUse::kNone;
-  if (IsOneOf(kMeasures, method)) return GradientUse::kMeasure;
-  if (IsOneOf(kClamps, method)) return GradientUse::kClamp;
-  if (method == "zero_") return GradientUse::kClear;
-  if (method == "nan_to_num_") return GradientUse::kReplace;
-  if (method == "detach_" || method == "requires_grad_") return GradientUse::kNone;
+    return use(reader.IsGradient(names.Argument(call, -1, "out")), kReplace);
+  if (!callee.empty() || receiver == kNoNode) return std::nullopt;
+  const bool measures = IsOneOf(kMeasures, method);
+  if ((!measures && !method.ends_with('_')) || !reader.IsGradient(receiver)) return std::nullopt;
+  if (measures || IsOneOf(kClamps, method)) return kRead;
+  if (method == "zero_") return kClear;
+  if (method == "nan_to_num_") return kReplace;
+  if (method == "detach_" || method == "requires_grad_") return std::nullopt;
   if (method == "add_" || method == "sub_" || method == "normal_")
-    return CarriesScale(syntax.Text(syntax.Child(call, PythonFields().arguments)))
-               ? GradientUse::kChange
-               : GradientUse::kShift;
-  return GradientUse::kChange;
+    return UseOfSum(syntax.Text(list));
+  return kEscape;
 }
 
 GradientUse OfAssignment(const Bindings& bindings, NodeId id) {
+  using enum Event::Kind;
   const Syntax& syntax = bindings.syntax();
   const Names& names = bindings.names();
   const Fields& f = PythonFields();
@@ -233,40 +233,29 @@ GradientUse OfAssignment(const Bindings& bindings, NodeId id) {
   const NodeId value = syntax.Unwrap(syntax.Child(id, f.right));
   // A name that is bound to a gradient is another name of it, not the gradient.
   const bool subscript = syntax.Is(target, Kind::kSubscript);
+  const std::string_view where = syntax.Text(target);
   if (value == kNoNode || !(subscript || syntax.Is(target, Kind::kAttribute)) ||
-      !Holds(syntax.Text(target), "grad") || !reader.IsGradient(target, kMaxGradientNames))
-    return GradientUse::kNone;
-  const std::string_view text = syntax.Text(value);
-  if (syntax.Is(id, Kind::kAugmentedAssignment)) {
-    const std::string_view op = syntax.Text(syntax.Child(id, f.operator_));
-    return (op == "+=" || op == "-=") && !CarriesScale(text) ? GradientUse::kShift
-                                                             : GradientUse::kChange;
-  }
-  if (subscript) {
-    const std::string_view where = syntax.Text(target);
-    return Holds(where, "isnan") || Holds(where, "isinf") || Holds(where, "isfinite")
-               ? GradientUse::kReplace
-               : GradientUse::kChange;
-  }
-  if (syntax.Is(value, Kind::kNone)) return GradientUse::kClear;
+      !Holds(where, "grad") || !reader.IsGradient(target))
+    return std::nullopt;
+  const auto adds = [&](NodeId expression) {
+    const std::string_view op = syntax.Text(syntax.Child(expression, f.operator_));
+    return op == "+" || op == "-" || op == "+=" || op == "-=";
+  };
+  if (syntax.Is(id, Kind::kAugmentedAssignment))
+    return adds(id) ? UseOfSum(syntax.Text(value)) : kEscape;
+  if (subscript) return HoldsAny(where, {"isnan", "isinf", "isfinite"}) ? kReplace : kEscape;
+  if (syntax.Is(value, Kind::kNone)) return kClear;
   if (syntax.Is(value, Kind::kCall)) {
-    const std::string callee = names.Callee(value);
+    const std::string& callee = names.Callee(value);
     const std::string_view name = callee.empty() ? names.Method(value) : TorchFunction(callee);
     const NodeId of = callee.empty() ? names.Receiver(value) : names.Argument(value, 0, "input");
-    if (!reader.IsGradient(of, kMaxGradientNames)) return GradientUse::kChange;
-    if (name == "nan_to_num") return GradientUse::kReplace;
-    if (IsOneOf(kClamps, name)) return GradientUse::kClamp;
-    return GradientUse::kChange;
+    if (!reader.IsGradient(of)) return kEscape;
+    return name == "nan_to_num" ? kReplace : IsOneOf(kClamps, name) ? kRead : kEscape;
   }
-  if (syntax.Is(value, Kind::kBinary)) {
-    const std::string_view op = syntax.Text(syntax.Child(value, f.operator_));
-    const NodeId left = syntax.Child(value, f.left);
-    const NodeId right = syntax.Child(value, f.right);
-    if ((op == "+" || op == "-") && reader.IsGradient(left, kMaxGradientNames) &&
-        !CarriesScale(syntax.Text(right)))
-      return GradientUse::kShift;
-  }
-  return GradientUse::kChange;
+  if (syntax.Is(value, Kind::kBinary) && adds(value) &&
+      reader.IsGradient(syntax.Child(value, f.left)))
+    return UseOfSum(syntax.Text(syntax.Child(value, f.right)));
+  return kEscape;
 }
 
 }  // namespace
@@ -280,12 +269,8 @@ GradientUse UseOfGradient(const Bindings& bindings, NodeId expression) {
     case Kind::kAugmentedAssignment:
       return OfAssignment(bindings, expression);
     default:
-      return GradientUse::kNone;
+      return std::nullopt;
   }
-}
-
-bool IsGradient(const Bindings& bindings, NodeId expression) {
-  return Reader(bindings).IsGradient(expression, kMaxGradientNames);
 }
 
 }  // namespace mpnanny::check

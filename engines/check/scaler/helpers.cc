@@ -15,32 +15,19 @@ bool IsModuleName(std::string_view name) {
   constexpr std::string_view kModules[] = {
       "model",    "net",  "network", "module", "encoder", "decoder", "generator", "discriminator",
       "backbone", "head", "forward", "netG",   "netD",    "G",       "D"};
-  if (std::find(std::begin(kModules), std::end(kModules), name) != std::end(kModules)) return true;
-  if (name.find("loss") == std::string_view::npos &&
-      name.find("criterion") == std::string_view::npos)
-    return false;
-  return !HoldsAny(name, {"back", "step", "scale", "update", "optim", "train"});
+  return IsOneOf(kModules, name) ||
+         (HoldsAny(name, {"loss", "criterion"}) &&
+          !HoldsAny(name, {"back", "step", "scale", "update", "optim", "train"}));
 }
 
 // Methods of torch.nn.Module and LightningModule that handle no gradients.
 bool IsOfModule(std::string_view name) {
-  constexpr std::string_view kMethods[] = {"parameters",
-                                           "named_parameters",
-                                           "modules",
-                                           "children",
-                                           "train",
-                                           "eval",
-                                           "optimizers",
-                                           "lr_schedulers",
-                                           "log",
-                                           "log_dict",
-                                           "print",
-                                           "to",
-                                           "cuda",
-                                           "state_dict",
-                                           "trainable_parameters",
-                                           "get_parameters"};
-  return std::find(std::begin(kMethods), std::end(kMethods), name) != std::end(kMethods);
+  constexpr std::string_view kParameters[] = {"parameters", "named_parameters",
+                                              "trainable_parameters", "get_parameters"};
+  constexpr std::string_view kOthers[] = {
+      "modules", "children", "train", "eval", "optimizers", "lr_schedulers",
+      "log",     "log_dict", "print", "to",   "cuda",       "state_dict"};
+  return IsOneOf(kParameters, name) || IsOneOf(kOthers, name);
 }
 
 // Methods of torch's optimizers that leave gradients as they are.
@@ -75,14 +62,10 @@ Paths ScalerMachine::OnHelper(NodeId id, const Target& target, Paths in) {
                                      [&](const Frame& f) { return f.function == target.function; });
     // Too deep to follow, or a training of its own, which is analysed by itself.
     if (running || frames_.size() >= kMaxFrames ||
-        target.code->HasTrainingLoop(target.function->node)) {
-      return Each(std::move(in), [](Path& path) {
-        path.unseen = true;
-        path.used.clear();
-      });
-    }
+        target.code->HasTrainingLoop(target.function->node))
+      return Happen(Event::Kind::kUnseen, id, std::move(in));
   } else if (frames_.size() >= kMaxFrames) {
-    return Each(std::move(in), [](Path& path) { path.escaped = true; });
+    return Happen(Event::Kind::kEscape, id, std::move(in));
   }
   Paths out;
   for (const Path& path : in) Add(out, InHelper(id, target, path));
@@ -113,10 +96,8 @@ bool ScalerMachine::SharesNames(const Target& target) const {
 
 bool ScalerMachine::IsOwnName(const Target& target, std::string_view name) const {
   const auto of = [&](const Function& function) {
-    const std::vector<std::string>& parameters = function.parameters;
     return (function.klass != kNoNode && (name == "self" || name == "cls")) ||
-           std::find(parameters.begin(), parameters.end(), name) != parameters.end() ||
-           code().Local(function.node, name) != nullptr;
+           IsOneOf(function.parameters, name) || code().Local(function.node, name) != nullptr;
   };
   if (of(*target.function)) return true;
   // What stands inside the caller has the caller's names.
@@ -133,7 +114,7 @@ Paths ScalerMachine::InHelper(NodeId id, const Target& target, const Path& from)
   Frame next{target.code, target.function,
              Shown(id),   Translate(target.self),
              {},          frame().suffix + "@" + std::to_string(id)};
-  const bool splat = syntax().Text(id).find("*") != std::string_view::npos;
+  const bool splat = Holds(syntax().Text(id), "*");
   std::vector<std::pair<std::string, NodeId>> given;
   const Conditions& known = from.conditions;
   Path start = from;
@@ -219,34 +200,27 @@ Paths ScalerMachine::OnUnseen(NodeId id, Paths in) {
   bool escapes = false;
   bool clears = false;
   for (const NodeId argument : names().Arguments(id)) {
-    escapes = escapes || scalers().IsScaler(names().Key(argument)) ||
-              root_.scalers().IsScaler(KeyOf(argument));
+    escapes = escapes || IsScaler(argument);
     clears = clears || IsOptimizer(argument) || syntax().Text(argument) == "self";
   }
   const bool unseen = MayUseSelf(id);
   const NodeId receiver = names().Receiver(id);
-  const std::string_view name = receiver == kNoNode
-                                    ? syntax().Text(syntax().Child(id, PythonFields().function))
-                                    : names().Method(id);
-  const bool scheduler = syntax().Text(receiver).find("sched") != std::string_view::npos;
-  const bool base = syntax().Is(receiver, Kind::kCall) &&
-                    syntax().Text(syntax().Child(receiver, PythonFields().function)) == "super";
+  const std::string_view name = receiver == kNoNode ? code().FunctionText(id) : names().Method(id);
+  const bool scheduler = Holds(syntax().Text(receiver), "sched");
   // A method of the optimizer that is none of torch's: first_step(zero_grad=True).
   const bool own_step = receiver != kNoNode && IsOptimizer(receiver) && !IsOfTorchOptimizer(name);
-  clears = clears || unseen || base || own_step ||
+  clears = clears || code().IsSuper(receiver) || own_step ||
            (SoundsLikeClearing(name, receiver != kNoNode) && !scheduler) ||
            (syntax().Text(receiver) == "self" && !IsModuleName(name));
   const bool function = receiver == kNoNode || !names().Callee(id).empty();
-  if (function && !escapes &&
-      std::find(std::begin(kNorms), std::end(kNorms), name) != std::end(kNorms))
-    return OnGradient(id, GradientUse::kMeasure, std::move(in));
-  if (!escapes && !unseen && !clears) return in;
-  return Each(std::move(in), [&](Path& path) {
-    if (clears) path.used.clear();
-    if (own_step) path.divided.clear();
-    path.escaped = path.escaped || escapes;
-    path.unseen = path.unseen || unseen;
-  });
+  if (function && !escapes && IsOneOf(kNorms, name))
+    return OnGradient(id, Event::Kind::kRead, std::move(in));
+  for (const auto& [happens, kind] :
+       {std::pair(clears, Event::Kind::kMayClear), std::pair(own_step, Event::Kind::kMayStep),
+        std::pair(unseen, Event::Kind::kUnseen), std::pair(escapes, Event::Kind::kEscape)}) {
+    if (happens) in = Happen(kind, id, std::move(in));
+  }
+  return in;
 }
 
 bool ScalerMachine::MayUseSelf(NodeId call) const {
@@ -259,8 +233,7 @@ bool ScalerMachine::MayUseSelf(NodeId call) const {
     if (syntax().Text(argument) == "self") return true;
   }
   const NodeId receiver = names().Receiver(call);
-  if (syntax().Is(receiver, Kind::kCall))
-    return syntax().Text(syntax().Child(receiver, PythonFields().function)) == "super";
+  if (code().IsSuper(receiver)) return true;
   if (syntax().Text(receiver) != "self") return false;
   // An inherited method may; a module or a loss that is kept in self does not.
   if (IsModuleName(names().Method(call)) || IsOfModule(names().Method(call))) return false;
@@ -269,7 +242,7 @@ bool ScalerMachine::MayUseSelf(NodeId call) const {
   return values.empty() || std::any_of(values.begin(), values.end(), [&](const Assignment& a) {
            const std::string_view text = syntax().Text(a.value);
            return syntax().Is(a.value, Kind::kLambda) || text.starts_with("self.") ||
-                  text.find("partial(") != std::string_view::npos;
+                  Holds(text, "partial(");
          });
 }
 

@@ -21,19 +21,15 @@ bool IsOneStep(const Code& code, const Function& function) {
   if (function.node == 0) return false;
   bool steps = false;
   bool updates = false;
-  for (const ScalerCall& call : code.scalers().calls()) {
-    if (code.syntax().FunctionOf(call.call) != function.node) continue;
-    for (const Kind loop : {Kind::kFor, Kind::kWhile}) {
-      if (code.syntax().Enclosing(call.call, loop) > function.node) return false;
-    }
-    steps = steps || call.op == ScalerCall::Op::kStep;
-    updates = updates || call.op == ScalerCall::Op::kUpdate;
+  for (const ScalerCall* call : code.CallsIn(function.node)) {
+    if (code.IsInLoop(call->call)) return false;
+    steps = steps || call->op == ScalerCall::Op::kStep;
+    updates = updates || call->op == ScalerCall::Op::kUpdate;
   }
-  return steps && updates &&
-         std::none_of(code.scalers().made().begin(), code.scalers().made().end(),
-                      [&](const ScalerMade& made) {
-                        return code.syntax().FunctionOf(made.call) == function.node;
-                      });
+  const auto& made = code.scalers().made();
+  return steps && updates && std::none_of(made.begin(), made.end(), [&](const ScalerMade& one) {
+           return code.syntax().FunctionOf(one.call) == function.node;
+         });
 }
 
 }  // namespace
@@ -57,13 +53,11 @@ void ScalerMachine::Run(const Function& function, std::vector<Violation>* violat
     Paths again;
     for (const Path& path : flow.out) {
       Path next;
-      next.escaped = path.escaped || path.unseen;
-      next.skip = path.skip;
-      next.unscaled = path.unscaled;
-      next.awaiting = path.awaiting;
-      next.outdated = path.outdated;
-      for (const std::string& parameter : function.parameters) Forget(parameter, next);
-      if ((next.skip != kNoNode && !next.unscaled.empty()) || !next.awaiting.empty())
+      next.state = NextBatch(path.state);
+      for (const std::string& parameter : function.parameters)
+        ForgetOptimizer(parameter, next.state);
+      const GradientState& left = next.state;
+      if ((left.skip != kNoNode && !left.unscaled.empty()) || !left.awaiting.empty())
         again.insert(std::move(next));
     }
     Block(function.body, std::move(again));
@@ -86,8 +80,7 @@ std::string ScalerMachine::Translate(std::string key, int depth) const {
   const std::string* local = code().Local(now.function->node, root);
   if (local != nullptr && !local->empty() && depth > 0) return Translate(*local + rest, depth - 1);
   const std::vector<std::string>& parameters = now.function->parameters;
-  const bool own =
-      local != nullptr || std::find(parameters.begin(), parameters.end(), root) != parameters.end();
+  const bool own = local != nullptr || IsOneOf(parameters, root);
   if (own) return root + now.suffix + rest;
   return foreign ? root + "#" + std::to_string(now.code->number()) + rest : key;
 }
@@ -95,6 +88,11 @@ std::string ScalerMachine::Translate(std::string key, int depth) const {
 bool ScalerMachine::IsOptimizer(NodeId expression) const {
   const std::string key = names().Key(expression);
   return scalers().IsOptimizer(key) || root_.scalers().IsOptimizer(Translate(key));
+}
+
+bool ScalerMachine::IsScaler(NodeId expression) const {
+  const std::string key = names().Key(expression);
+  return scalers().IsScaler(key) || root_.scalers().IsScaler(Translate(key));
 }
 
 void ScalerMachine::Limit(Paths& paths) {
@@ -105,7 +103,7 @@ void ScalerMachine::Limit(Paths& paths) {
     path.value().conditions.Clear();
     // Without the conditions impossible combinations look possible: such a path must not accuse
     // anybody.
-    path.value().escaped = true;
+    path.value().state.escaped = true;
     fewer.insert(std::move(path));
   }
   paths = std::move(fewer);
@@ -183,23 +181,24 @@ Flow ScalerMachine::Try(NodeId id, Paths in) {
   return flow;
 }
 
-Flow ScalerMachine::Leaving(NodeId id, Paths in) const {
+Flow ScalerMachine::Leaving(NodeId id, Paths in) {
   const Kind kind = syntax().kind(id);
   if (kind == Kind::kRaise) return {};
   const NodeId check = syntax().Enclosing(id, Kind::kIf);
   const bool checked = kind != Kind::kBreak && check > syntax().FunctionOf(id) &&
                        IsCheck(syntax().Text(syntax().Child(check, PythonFields().condition)));
   const NodeId value = syntax().Children(id)[0];
-  Paths out = Each(std::move(in), [&](Path& path) {
-    if (checked && !path.unscaled.empty() && path.skip == kNoNode) path.skip = Shown(id);
-    if (kind != Kind::kReturn || frames_.size() == 1 || value == kNoNode) return;
-    if (const std::string scaler = ScalerOf(value, path); !scaler.empty())
-      path.scaled_values["()"] = scaler;
-  });
+  if (checked) in = Happen(Event::Kind::kGoRound, id, std::move(in));
+  if (kind == Kind::kReturn && frames_.size() > 1 && value != kNoNode) {
+    in = Each(std::move(in), [&](Path& path) {
+      if (const std::string scaler = ScalerOf(value, path); !scaler.empty())
+        path.scaled_values["()"] = scaler;
+    });
+  }
   Flow flow;
   (kind == Kind::kReturn  ? flow.returns
    : kind == Kind::kBreak ? flow.breaks
-                          : flow.continues) = std::move(out);
+                          : flow.continues) = std::move(in);
   return flow;
 }
 
@@ -236,22 +235,16 @@ void ScalerMachine::Split(NodeId condition, Paths in, Paths* yes, Paths* no, boo
   }
 }
 
-void ScalerMachine::GoAround(NodeId condition, NodeId branch, NodeId other, Paths& paths) const {
+void ScalerMachine::GoAround(NodeId condition, NodeId branch, NodeId other, Paths& paths) {
   const std::string_view text = syntax().Text(condition);
   const auto holds_only_other = [&](ScalerCall::Op op) {
     return code().Holds(other, op) && !code().Holds(branch, op);
   };
-  if (holds_only_other(ScalerCall::Op::kUpdate) && IsCheck(text)) {
-    paths = Each(std::move(paths), [&](Path& path) {
-      if (!path.unscaled.empty() && path.skip == kNoNode) path.skip = Shown(condition);
-    });
-  }
+  if (holds_only_other(ScalerCall::Op::kUpdate) && IsCheck(text))
+    paths = Happen(Event::Kind::kGoRound, condition, std::move(paths));
   // `if state is not OptState.UNSCALED: scaler.unscale_(optimizer)` asks for what is followed here.
-  if (holds_only_other(ScalerCall::Op::kUnscale) &&
-      (text.find("nscaled") != std::string_view::npos ||
-       text.find("UNSCALED") != std::string_view::npos)) {
-    paths = Each(std::move(paths), [](Path& path) { path.escaped = true; });
-  }
+  if (holds_only_other(ScalerCall::Op::kUnscale) && HoldsAny(text, {"nscaled", "UNSCALED"}))
+    paths = Happen(Event::Kind::kEscape, condition, std::move(paths));
   // `if is_first_micro_batch: optimizer.zero_grad()` comes round in time.
   bool positive = true;
   const NodeId asked = Core(bindings(), condition, &positive);
@@ -259,11 +252,9 @@ void ScalerMachine::GoAround(NodeId condition, NodeId branch, NodeId other, Path
   if (!clears.empty() && (asked == kNoNode || Ask(bindings(), asked).key != kMixedPrecision)) {
     paths = Each(std::move(paths), [&](Path& path) {
       // Not where it stands on the way without mixed precision.
-      if (std::none_of(clears.begin(), clears.end(),
-                       [&](NodeId clear) { return MayReach(clear, other, path); }))
-        return;
-      path.used.clear();
-      path.stale.clear();
+      if (std::any_of(clears.begin(), clears.end(),
+                      [&](NodeId clear) { return MayReach(clear, other, path); }))
+        Happen(At(Event::Kind::kGoRoundClear, condition), path);
     });
   }
 }
@@ -334,11 +325,6 @@ Flow ScalerMachine::Loop(NodeId id, Paths in) {
                          syntax().Text(syntax().Child(over, f.function)) == "range" &&
                          names().Arguments(over).size() == 1 &&
                          bindings().Number(names().Argument(over, 0, "")).value_or(2) == 1;
-  const auto values_of = [](const Paths& paths) {
-    std::set<PathValues> values;
-    for (const Path& path : paths) values.insert(path.conditions.values());
-    return values;
-  };
   // The second turn meets the first one's leftovers. Where flags differ in it (`first = False`), it
   // is another turn that is the first of its kind: two that began alike are enough.
   std::set<PathValues> before;
@@ -346,7 +332,8 @@ Flow ScalerMachine::Loop(NodeId id, Paths in) {
   Paths entering = in;
   for (int round = 0; round < (once_only ? 1 : kMaxTurns); ++round) {
     if (alike) break;
-    std::set<PathValues> now = values_of(entering);
+    std::set<PathValues> now;
+    for (const Path& path : entering) now.insert(path.conditions.values());
     alike = round > 0 && now == before;
     before = std::move(now);
     if (is_for) {
@@ -369,11 +356,11 @@ Flow ScalerMachine::Loop(NodeId id, Paths in) {
         std::none_of(flow.out.begin(), flow.out.end(), done))
       return;
     std::erase_if(flow.out, [&](const Path& path) {
-      return path.gradients == Gradients::kScaled && !done(path);
+      return path.state.gradients == Gradients::kScaled && !done(path);
     });
   };
-  keep(ScalerCall::Op::kUnscale, [](const Path& path) { return !path.unscaled.empty(); });
-  keep(ScalerCall::Op::kStep, [](const Path& path) { return path.looked; });
+  keep(ScalerCall::Op::kUnscale, [](const Path& path) { return !path.state.unscaled.empty(); });
+  keep(ScalerCall::Op::kStep, [](const Path& path) { return path.state.looked; });
   Limit(flow.out);
   return flow;
 }

@@ -16,7 +16,7 @@
 #include "engines/check/facts/conditions.h"
 #include "engines/check/scaler/code.h"
 #include "engines/check/scaler/gradients.h"
-#include "engines/check/scaler/order.h"
+#include "engines/check/scaler/transitions.h"
 
 namespace mpnanny::check {
 
@@ -28,37 +28,9 @@ inline constexpr int kMaxTurns = 4;
 // How deep calls are followed.
 inline constexpr size_t kMaxFrames = 5;
 
-enum class Gradients { kNone, kScaled, kPlain };
-
 // What is known at one point of one path. Nodes are those of the function that is analysed.
 struct Path {
-  Gradients gradients = Gradients::kNone;
-  bool escaped = false;     // the gradients are handled in a way that is not known; for good
-  bool unseen = false;      // code that is not seen may have unscaled, stepped or updated since the
-                            // last backward
-  bool updated = false;     // update() since the last backward
-  bool moved = false;       // update() since the last scale()
-  bool looked = false;      // an unscale_ or step since the last update()
-  bool after_step = false;  // the gradients were used by a step and not cleared since
-  std::string scaler;       // who scaled the gradients
-  NodeId backward = kNoNode;    // the last backward
-  NodeId plain = kNoNode;       // the last one that was not scaled, where no other branch scales
-  NodeId mixed = kNoNode;       // a plain backward whose gradients are added to scaled ones
-  NodeId plain_step = kNoNode;  // optimizer.step() on scaled gradients since the last update()
-  std::string plain_stepped;    // whose
-  NodeId skip = kNoNode;        // the branch that went round update() since unscale_()
-  NodeId early_clip = kNoNode;  // a clip of gradients that came from outside of the function,
-  NodeId early_read = kNoNode;  // another use of them, with no unscale_ before it
-  std::set<std::string> unscaled, stepped;  // optimizers, since the last update()
-  std::set<std::string> cleared;            // optimizers, since the last backward
-  std::set<std::string> stepped_since_backward;
-  std::set<std::string> used;     // optimizers that have stepped since gradients were cleared
-  std::set<std::string> stale;    // of those, the ones that a backward was added to
-  std::set<std::string> pending;  // scalers of the gradients since they were cleared or updated
-  std::set<std::string> divided;  // optimizers unscaled and neither stepped nor cleared since
-  // Scaled backward passes whose optimizer has neither stepped nor cleared since, and those of them
-  // that come from before an update() after another optimizer's step.
-  std::set<NodeId> awaiting, outdated;
+  GradientState state;
   std::map<std::string, std::string> scaled_values;  // variable -> scaler that scaled it
   Conditions conditions;
   auto operator<=>(const Path&) const = default;
@@ -101,13 +73,19 @@ class ScalerMachine {
   std::string KeyOf(NodeId expression) const { return Translate(names().Key(expression)); }
   std::string Translate(std::string key, int depth = 3) const;
   bool IsOptimizer(NodeId expression) const;
+  bool IsScaler(NodeId expression) const;
   // True for optimizer.step(…, scaler), optimizer.step(scaler=scaler).
   bool IsHandedScaler(NodeId call) const;
 
-  void Report(Violation::Kind kind, NodeId call, const Path& path, const std::string& optimizer);
-  // `node` and `inner` as in Violation.
-  void ReportAt(Violation::Kind kind, NodeId node, NodeId inner, const Path& path,
-                const std::string& optimizer);
+  // An event of the code that runs.
+  Event At(Event::Kind kind, NodeId id) const;
+  // The event happens on the path, on all of them: transitions.h says what that means.
+  void Happen(const Event& event, Path& path);
+  Paths Happen(const Event& event, Paths in);
+  Paths Happen(Event::Kind kind, NodeId id, Paths in) {
+    return Happen(At(kind, id), std::move(in));
+  }
+  ScalerName Named(const std::string& scaler) const;
   static void Limit(Paths& paths);
   static void Add(Paths& into, const Paths& from) { into.insert(from.begin(), from.end()); }
   static void Add(Paths& into, Paths&& from) { into.merge(from); }
@@ -127,7 +105,7 @@ class ScalerMachine {
   Flow Block(NodeId block, Paths in);
   Flow Statement(NodeId id, Paths in);
   Flow Try(NodeId id, Paths in);
-  Flow Leaving(NodeId id, Paths in) const;
+  Flow Leaving(NodeId id, Paths in);
   // Splits paths by a condition that holds or does not. `apart`: where `a and b` fails, the paths
   // on which a fails and those on which only b does go on apart.
   void Split(NodeId condition, Paths in, Paths* yes, Paths* no, bool apart = false) const;
@@ -136,18 +114,14 @@ class ScalerMachine {
   bool MayReach(NodeId node, NodeId from, const Path& path) const;
   Flow Loop(NodeId id, Paths in);
   // What it means for paths that take `branch` that they do not take `other`.
-  void GoAround(NodeId condition, NodeId branch, NodeId other, Paths& paths) const;
+  void GoAround(NodeId condition, NodeId branch, NodeId other, Paths& paths);
   // Expressions: values.cc.
   // A variable that gets another value is another object: nothing is known of it.
   void Rebind(NodeId target, Path& path) const;
-  // The variables of a loop: what was done to the element before stays done, to "some element" of
-  // this loop. If the loop starts anew, it is done to all elements that are to come.
+  // The variables of a loop.
   void NextElement(NodeId loop, bool starts, Path& path) const;
   // Rebinds everything that is assigned inside.
   Paths RebindAll(NodeId id, Paths in) const;
-  static void Forget(const std::string& key, Path& path);
-  // The same without what conditions say.
-  static void ForgetObject(const std::string& key, Path& path);
   // Flags: flags.cc.
   // The variables of the code that runs whose values decide which way it goes.
   const std::set<std::string, std::less<>>& Asked();
@@ -159,8 +133,8 @@ class ScalerMachine {
   // Runs the calls of an expression, inner ones first.
   Paths Expression(NodeId id, Paths in);
   Paths Assign(NodeId id, Paths in);
-  // What it means that a scaler is made.
-  static void StartAnew(Path& path);
+  // Runs the condition and then the one expression or the other.
+  Paths Either(NodeId condition, NodeId yes, NodeId no, Paths in);
   // `a if condition else b`.
   Paths Choice(NodeId id, Paths in);
   // True if the expression calls nothing and binds no name.
@@ -192,12 +166,7 @@ class ScalerMachine {
   bool IsKnownLoss(NodeId loss) const;
   Paths OnClip(NodeId id, Paths in);
   Paths OnStep(NodeId id, Paths in);
-  // Calls: scaler_calls.cc.
-  static void ClearGradients(Path& path);
   Paths OnZeroGrad(NodeId id, Paths in);
-  // What is known of gradients that came from outside, now that the scaler steps on them: they
-  // carried the loss scale.
-  void OnEarlyUse(const std::string& scaler, const std::string& optimizer, Path& path);
   // Whether code outside of the function that is analysed may have unscaled before it runs: kNo if
   // nothing in the project does, kUnknown if something does elsewhere and nobody calls the
   // function.
@@ -210,11 +179,10 @@ class ScalerMachine {
   // The optimizer that the backward pass is for, as far as the text says it.
   std::string ServedBy(NodeId backward) const;
   Paths OnScaler(NodeId id, const ScalerCall& call, Paths in);
-  void OnScalerUse(NodeId id, const std::string& scaler, const std::string& optimizer,
-                   const Path& path);
   // True if the scale that is read here divides a value that was scaled.
   bool DividesScaled(NodeId get_scale, const Path& path) const;
-  Paths OnGradient(NodeId id, GradientUse use, Paths in);
+  // What UseOfGradient() says of the node.
+  Paths OnGradient(NodeId id, Event::Kind use, Paths in);
   Paths OnHelper(NodeId id, const Target& target, Paths in);
   Paths InHelper(NodeId id, const Target& target, const Path& from);
   // True if names that belong to neither the caller nor the helper mean the same in both.

@@ -6,6 +6,7 @@
 
 #include "engines/check/facts/questions.h"
 #include "engines/check/scaler/machine.h"
+#include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check {
 namespace {
@@ -42,8 +43,7 @@ std::span<const std::string_view> ClipNames() { return kClips; }
 
 bool IsClip(const Names& names, NodeId call) {
   const Call* known = names.CallAt(call);
-  return known != nullptr &&
-         std::find(std::begin(kClips), std::end(kClips), known->name) != std::end(kClips);
+  return known != nullptr && IsOneOf(kClips, known->name);
 }
 
 ScalerOrder::ScalerOrder(const Codebase& all, size_t number, const CancelToken& cancel) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engines/check/scaler/machine.h"
+#include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check {
 
@@ -22,36 +23,11 @@ Paths ScalerMachine::RebindAll(NodeId id, Paths in) const {
   });
 }
 
-void ScalerMachine::Forget(const std::string& key, Path& path) {
-  path.conditions.Forget(key);
-  ForgetObject(key, path);
-}
-
-void ScalerMachine::ForgetObject(const std::string& key, Path& path) {
-  path.scaled_values.erase(key);
-  for (std::set<std::string>* set : {&path.unscaled, &path.stepped, &path.stepped_since_backward,
-                                     &path.used, &path.stale, &path.divided}) {
-    std::erase_if(*set, [&](const std::string& name) {
-      return name == key || name.starts_with(key + ".") || name.starts_with(key + "[") ||
-             name.find("[" + key + "]") != std::string::npos;
-    });
-  }
-}
-
 void ScalerMachine::NextElement(NodeId loop, bool starts, Path& path) const {
   const NodeId target = syntax().Child(loop, PythonFields().left);
   if (target == kNoNode) return;
   for (NodeId id = target; id < syntax()[target].after; ++id) {
-    if (!syntax().Is(id, Kind::kIdentifier)) continue;
-    const std::string key = KeyOf(id);
-    const std::string element = "an element as " + key;
-    const std::string here = element + " of " + std::to_string(loop);
-    for (std::set<std::string>* set :
-         {&path.unscaled, &path.stepped, &path.stepped_since_backward, &path.used, &path.stale}) {
-      const bool again = starts && set->contains(here);
-      if (set->erase(key) > 0) set->insert(starts ? element : here);
-      if (again) set->insert(element + " again");
-    }
+    if (syntax().Is(id, Kind::kIdentifier)) check::NextElement(KeyOf(id), loop, starts, path.state);
   }
   Rebind(target, path);
 }
@@ -62,7 +38,7 @@ void ScalerMachine::Rebind(NodeId target, Path& path) const {
     for (const NodeId part : syntax().Children(target)) Rebind(part, path);
     return;
   }
-  std::string key = names().Key(target);
+  const std::string key = names().Key(target);
   if (key.empty()) return;
   path.conditions.Forget(key);  // conditions are kept in the words of the code that runs
   // Another name of something: the thing itself does not change.
@@ -70,7 +46,9 @@ void ScalerMachine::Rebind(NodeId target, Path& path) const {
           frame().function == nullptr ? nullptr : code().Local(frame().function->node, key);
       local != nullptr && !local->empty())
     return;
-  ForgetObject(Translate(std::move(key)), path);
+  const std::string object = Translate(key);
+  path.scaled_values.erase(object);
+  ForgetOptimizer(object, path.state);
 }
 
 std::string ScalerMachine::ScalerOf(NodeId value, const Path& path) const {
@@ -95,6 +73,16 @@ std::string ScalerMachine::ScalerOf(NodeId value, const Path& path) const {
   return "";
 }
 
+Paths ScalerMachine::Either(NodeId condition, NodeId yes, NodeId no, Paths in) {
+  Paths holds;
+  Paths fails;
+  Split(condition, Expression(condition, std::move(in)), &holds, &fails);
+  Paths out = Expression(yes, std::move(holds));
+  Add(out, Expression(no, std::move(fails)));
+  Limit(out);
+  return out;
+}
+
 Paths ScalerMachine::Choice(NodeId id, Paths in) {
   const std::vector<NodeId> parts = syntax().Children(id);  // value, condition, other value
   if (parts.size() != 3) return in;
@@ -103,13 +91,7 @@ Paths ScalerMachine::Choice(NodeId id, Paths in) {
     // `scaler.scale(loss) if use_amp else loss` is judged by what it is used for.
     if (call != nullptr && call->op == ScalerCall::Op::kScale) return in;
   }
-  Paths yes;
-  Paths no;
-  Split(parts[1], Expression(parts[1], std::move(in)), &yes, &no);
-  Paths out = Expression(parts[0], std::move(yes));
-  Add(out, Expression(parts[2], std::move(no)));
-  Limit(out);
-  return out;
+  return Either(parts[1], parts[0], parts[2], std::move(in));
 }
 
 bool ScalerMachine::DoesNothing(NodeId expression) const {
@@ -129,15 +111,10 @@ Paths ScalerMachine::Expression(NodeId id, Paths in) {
   if (kind == Kind::kConditional) return Choice(id, std::move(in));
   if (kind == Kind::kBoolean) {
     // `use_amp and scaler.step(optimizer)`: the right side runs only if the left one lets it.
-    const NodeId left = syntax().Child(id, f.left);
-    Paths yes;
-    Paths no;
-    Split(left, Expression(left, std::move(in)), &yes, &no);
     const bool is_and = syntax().Text(syntax().Child(id, f.operator_)) == "and";
-    Paths out = Expression(syntax().Child(id, f.right), std::move(is_and ? yes : no));
-    Add(out, std::move(is_and ? no : yes));
-    Limit(out);
-    return out;
+    const NodeId right = syntax().Child(id, f.right);
+    return Either(syntax().Child(id, f.left), is_and ? right : kNoNode, is_and ? kNoNode : right,
+                  std::move(in));
   }
   for (const NodeId child : syntax().Children(id)) in = Expression(child, std::move(in));
   if (kind == Kind::kCall) {
@@ -152,14 +129,6 @@ Paths ScalerMachine::Expression(NodeId id, Paths in) {
   return in;
 }
 
-// A scaler that is new has neither unscaled nor stepped; what the gradients were divided by before
-// stays so. (Of several scalers the others are taken to be new, too, which accuses nobody.)
-void ScalerMachine::StartAnew(Path& path) {
-  path.unscaled.clear();
-  path.stepped.clear();
-  path.skip = kNoNode;
-}
-
 Paths ScalerMachine::Assign(NodeId id, Paths in) {
   const Fields& f = PythonFields();
   const Kind kind = syntax()[id].kind;
@@ -167,16 +136,16 @@ Paths ScalerMachine::Assign(NodeId id, Paths in) {
   const NodeId target = syntax().Child(id, named ? f.name : f.left);
   const NodeId value = syntax().Child(id, named ? f.value : f.right);
   if (value == kNoNode) return in;  // only an annotation
-  if (const GradientUse use = UseOfGradient(bindings(), id); use != GradientUse::kNone)
-    return OnGradient(id, use, std::move(in));
-  const bool writes_gradient = syntax().Text(target).find(".grad") != std::string_view::npos &&
-                               !syntax().Is(value, Kind::kNone);
+  if (const GradientUse use = UseOfGradient(bindings(), id))
+    return OnGradient(id, *use, std::move(in));
+  const bool writes_gradient =
+      Holds(syntax().Text(target), ".grad") && !syntax().Is(value, Kind::kNone);
   const auto& made = scalers().made();
   const bool makes_scaler = std::any_of(made.begin(), made.end(), [&](const ScalerMade& one) {
     return one.call == syntax().Unwrap(value);
   });
   return WithScale(value, std::move(in), [&](Path& path, const std::string& scaler) {
-    if (writes_gradient) path.escaped = true;
+    if (writes_gradient) Happen(At(Event::Kind::kEscape, id), path);
     const std::string key = KeyOf(target);
     const auto it = path.scaled_values.find(key);
     const bool keeps = kind == Kind::kAugmentedAssignment && it != path.scaled_values.end();
@@ -184,7 +153,7 @@ Paths ScalerMachine::Assign(NodeId id, Paths in) {
     // A counter's values are those of the first rounds only.
     const Held held = kind == Kind::kAugmentedAssignment ? Held{} : HeldAfter(target, value, path);
     Rebind(target, path);
-    if (makes_scaler) StartAnew(path);
+    if (makes_scaler) Happen(At(Event::Kind::kNewScaler, id), path);
     for (const auto& [name, constant] : held) path.conditions.values().Set(name, constant);
     if (by.empty()) return;
     if (!key.empty()) {
