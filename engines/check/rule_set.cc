@@ -14,9 +14,8 @@ namespace {
 
 constexpr std::string_view kFolder = "engines/check/rules/";
 
-constexpr std::array<std::string_view, 10> kKeys = {"id",     "summary", "severity", "confidence",
-                                                    "status", "since",   "tier",     "cases",
-                                                    "why",    "fix"};
+constexpr std::array<std::string_view, 10> kKeys = {
+    "id", "summary", "severity", "confidence", "status", "since", "tier", "cases", "why", "fix"};
 // The severity of a page that explains places to judge.
 constexpr std::string_view kCandidate = "candidate";
 

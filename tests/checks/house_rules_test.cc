@@ -32,9 +32,8 @@ TEST(HouseRules, HeadersOpenWithTheirPurposeAndAreGuarded) {
 // What a rule says rests on resolved names, types and values (engines/check/facts): a word in the
 // text of a file is no evidence.
 TEST(HouseRules, NoRuleOfTheStaticCheckSearchesText) {
-  const std::regex search(
-      R"re(text_search\.h|<regex>|syntax(\(\))?\.text\(\)|\.r?find\("|)re"
-      R"re(Text\([^;{}]*\)\s*\.(r?find|starts_with|ends_with|contains)\()re");
+  const std::regex search(R"re(text_search\.h|<regex>|syntax(\(\))?\.text\(\)|\.r?find\("|)re"
+                          R"re(Text\([^;{}]*\)\s*\.(r?find|starts_with|ends_with|contains)\()re");
   int files = 0;
   for (const SourceFile& file : Tree()) {
     if (!file.path.ends_with(".cc") || !(file.path.starts_with("engines/check/rules/") ||

@@ -105,9 +105,10 @@ TEST_F(PagesTest, RulesHaveAPageACheckAndCases) {
     EXPECT_TRUE(IsKebab(page.id));
     EXPECT_EQ(page.front.fields.value("id", ""), page.id);
     const std::string severity = page.front.fields.value("severity", "");
-    EXPECT_TRUE(severity == "error" || severity == "warning" || severity == "candidate") << severity;
-    EXPECT_EQ(severity != "candidate", FindFile(folder + page.id + ".cc") ||
-                                           FindFile(folder + page.id + ".config.cc"))
+    EXPECT_TRUE(severity == "error" || severity == "warning" || severity == "candidate")
+        << severity;
+    EXPECT_EQ(severity != "candidate",
+              FindFile(folder + page.id + ".cc") || FindFile(folder + page.id + ".config.cc"))
         << "an error or a warning has a check, a candidate has none";
     // In a comment of Python, YAML or a shell; of JSON.
     const std::string mark = " " + severity + ": [" + page.id + "]";
@@ -216,9 +217,9 @@ TEST_F(PagesTest, LinksBetweenPagesLead) {
 // What a text tells its reader to type exists: "`mpnanny WORD", ": mpnanny WORD" or, in a page, a
 // line of a code block that begins so.
 TEST_F(PagesTest, CommandsThatTextsNameExist) {
-  std::set<std::string> commands = {"serve",   "run",     "rules",      "knowledge", "call",
-                                    "config",  "install", "doctor",     "pack",      "report",
-                                    "capture", "view",    "tape",       "completion", "man"};
+  std::set<std::string> commands = {"serve",   "run",     "rules",  "knowledge",  "call",
+                                    "config",  "install", "doctor", "pack",       "report",
+                                    "capture", "view",    "tape",   "completion", "man"};
   for (const Tool& tool : AllTools()) {
     const std::string& name = tool.definition.command.name;
     commands.insert(name.substr(0, name.find(' ')));

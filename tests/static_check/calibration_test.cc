@@ -43,16 +43,17 @@ TEST(Calibration, AFormIsToldAsItsRowSays) {
 
 TEST(Calibration, RefusesWhatNothingSpeaksFor) {
   const std::string loud = JsonRow("loud", "", "error", "proof");
-  EXPECT_FALSE(Parsed(""));                                                   // loud has no row
-  EXPECT_FALSE(Parsed(JsonRow("loud", "", "warning", "proof")));              // the page differs
-  EXPECT_FALSE(Parsed(JsonRow("loud", "", "error", "none")));                 // no basis
-  EXPECT_FALSE(Parsed(JsonRow("loud", "", "error", "a guess")));              // no such basis
-  EXPECT_FALSE(Parsed(loud + "," + loud));                                    // twice
-  EXPECT_FALSE(Parsed(loud + "," + JsonRow("other", "", "candidate", "none")));    // no such rule
+  EXPECT_FALSE(Parsed(""));                                                      // loud has no row
+  EXPECT_FALSE(Parsed(JsonRow("loud", "", "warning", "proof")));                 // the page differs
+  EXPECT_FALSE(Parsed(JsonRow("loud", "", "error", "none")));                    // no basis
+  EXPECT_FALSE(Parsed(JsonRow("loud", "", "error", "a guess")));                 // no such basis
+  EXPECT_FALSE(Parsed(loud + "," + loud));                                       // twice
+  EXPECT_FALSE(Parsed(loud + "," + JsonRow("other", "", "candidate", "none")));  // no such rule
   EXPECT_FALSE(Parsed(loud + "," + JsonRow("quiet", "x", "warning", "record")));  // above the page
-  EXPECT_FALSE(Parsed(loud + "," + JsonRow("loud", "x", "info", "record")));      // no severity of ours
-  EXPECT_FALSE(Parsed(loud + "," + JsonRow("loud", "x", "loudly", "record")));    // no severity
-  EXPECT_FALSE(Parsed(loud + R"(,{"rule": "quiet", "told": "candidate", "basis": "none"})"));  // no why
+  EXPECT_FALSE(Parsed(loud + "," + JsonRow("loud", "x", "info", "record")));  // no severity of ours
+  EXPECT_FALSE(Parsed(loud + "," + JsonRow("loud", "x", "loudly", "record")));  // no severity
+  EXPECT_FALSE(
+      Parsed(loud + R"(,{"rule": "quiet", "told": "candidate", "basis": "none"})"));  // no why
   EXPECT_FALSE(Parsed(loud + ", 7"));
   EXPECT_FALSE(Calibration::Parse("[", Pages()));
   EXPECT_FALSE(Calibration::Parse("[]", Pages()));
@@ -68,8 +69,7 @@ TEST(Calibration, FindingsAreToldByTheirForm) {
   const auto told = [&](const std::string& first) {
     std::string text = code;
     text.replace(text.find("FIRST"), 5, first);
-    return Found(CheckCode(text, "a.py"))
-        .contains("3 error autocast-bad-argument");
+    return Found(CheckCode(text, "a.py")).contains("3 error autocast-bad-argument");
   };
   EXPECT_TRUE(told("torch.bfloat16"));
   EXPECT_FALSE(told("torch.float16"));  // which it takes anyway

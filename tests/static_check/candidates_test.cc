@@ -117,9 +117,11 @@ TEST(Candidates, AFindingTakesItsLine) {
 }
 
 TEST(Candidates, TheWorstComesFirstAndACopiedFileOnce) {
-  const std::string code = kHead + std::string(
-                                       "        a = torch.softmax(x, -1)\n"
-                                       "        return torch.linalg.inv(y.half())\n") + kTail;
+  const std::string code = kHead +
+                           std::string(
+                               "        a = torch.softmax(x, -1)\n"
+                               "        return torch.linalg.inv(y.half())\n") +
+                           kTail;
   const auto report = Check({{"m.py", code}, {"copy/m.py", code}}, {}, Rules(), {});
   ASSERT_TRUE(report);
   ASSERT_GE(report->candidates.size(), 2u);

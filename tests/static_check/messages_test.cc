@@ -7,7 +7,8 @@
 namespace mpnanny::check {
 namespace {
 
-// The message of the only finding, or place to judge, of that rule; "" if there is none, or several.
+// The message of the only finding, or place to judge, of that rule; "" if there is none, or
+// several.
 std::string MessageOf(const std::string& rule, const std::string& code) {
   std::string message;
   const Report report = CheckCode(code);

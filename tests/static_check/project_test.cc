@@ -19,11 +19,10 @@ std::set<std::string> FoundIn(const std::vector<Source>& sources) {
     found.insert(finding.path + ":" + std::to_string(finding.line) + " " + finding.rule);
   // What callers hand in is no proof, and a place to judge whose type is known.
   for (const Candidate& one : report->candidates) {
-    const bool type_open = std::any_of(
-        one.unknown.begin(), one.unknown.end(),
-        [](const std::string& open) { return open.starts_with("the dtype of"); });
-    if (!type_open)
-      found.insert(one.path + ":" + std::to_string(one.line) + " " + one.rule);
+    const bool type_open =
+        std::any_of(one.unknown.begin(), one.unknown.end(),
+                    [](const std::string& open) { return open.starts_with("the dtype of"); });
+    if (!type_open) found.insert(one.path + ":" + std::to_string(one.line) + " " + one.rule);
   }
   return found;
 }

@@ -17,8 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // An error and, from line 8 on, a warning.
-const std::string kBad =
-    std::string(kClippedScaled) + "torch.autocast('cuda')\n";
+const std::string kBad = std::string(kClippedScaled) + "torch.autocast('cuda')\n";
 
 class PyprojectTest : public testing::Test {
  protected:

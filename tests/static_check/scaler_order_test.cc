@@ -1,5 +1,5 @@
-// The order of a GradScaler's calls through helpers: deeper than one call, through objects, lambdas and
-// partial, and in other files. The traps that a reader falls into must stay silent.
+// The order of a GradScaler's calls through helpers: deeper than one call, through objects, lambdas
+// and partial, and in other files. The traps that a reader falls into must stay silent.
 #include <algorithm>
 #include <string>
 #include <vector>

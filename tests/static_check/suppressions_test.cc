@@ -71,7 +71,8 @@ TEST(Suppressions, AreCommentsAndNothingElse) {
 TEST(Suppressions, OfABlockStandAtItsHead) {
   const auto count = [](const std::string& text) { return CheckCode(text).findings.size(); };
   const std::string mark = "  # mpnanny: ignore";
-  const std::string old = "import torch\nwith torch.cuda.amp.autocast(torch.bfloat16):{}\n    x = 1{}\n";
+  const std::string old =
+      "import torch\nwith torch.cuda.amp.autocast(torch.bfloat16):{}\n    x = 1{}\n";
   const auto with = [&](const std::string& head, const std::string& inside) {
     std::string text = old;
     text.replace(text.find("{}"), 2, head);
@@ -113,8 +114,7 @@ TEST(Suppressions, ThatSilenceNothingAreTold) {
                   .empty())
       << "it silences a place to judge";
   options.min_severity = Severity::kError;
-  EXPECT_TRUE(
-      notes("import torch\ntorch.autocast('cuda')  # mpnanny: ignore\n").empty())
+  EXPECT_TRUE(notes("import torch\ntorch.autocast('cuda')  # mpnanny: ignore\n").empty())
       << "it silences what is merely not shown";
 }
 

@@ -69,20 +69,20 @@ TEST(Switches, WhatNobodySwitchesOnIsAPlaceToJudge) {
 
 TEST(Switches, AnAttributeThatOnlyInitSetsIsOne) {
   const auto with = [](const std::string& more) {
-    return Severities(CheckCode(
-        "import torch\n"
-        "class Trainer:\n"
-        "    def __init__(self, clip):\n"
-        "        self.clip = clip\n"
-        "        self.scaler = torch.amp.GradScaler('cuda')\n"
-        "    def step(self, model, loss, optimizer):\n"
-        "        self.scaler.scale(loss).backward()\n"
-        "        if self.clip:\n"
-        "            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
-        "        self.scaler.step(optimizer)\n"
-        "        self.scaler.update()\n"
-        "        optimizer.zero_grad()\n" +
-        more));
+    return Severities(
+        CheckCode("import torch\n"
+                  "class Trainer:\n"
+                  "    def __init__(self, clip):\n"
+                  "        self.clip = clip\n"
+                  "        self.scaler = torch.amp.GradScaler('cuda')\n"
+                  "    def step(self, model, loss, optimizer):\n"
+                  "        self.scaler.scale(loss).backward()\n"
+                  "        if self.clip:\n"
+                  "            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+                  "        self.scaler.step(optimizer)\n"
+                  "        self.scaler.update()\n"
+                  "        optimizer.zero_grad()\n" +
+                  more));
   };
   EXPECT_EQ(with(""), "warning");
   EXPECT_EQ(with("    def start(self):\n        self.clip = True\n"), "error");

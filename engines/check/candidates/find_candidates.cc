@@ -71,7 +71,9 @@ class Matcher {
       }
     }
     for (const TrainingHazard& one : FindTrainingHazards(facts_)) {
-      if (wanted_(one.rule) && (lowers_ || one.in_fp32) && !suppressions_.Silences(one.node, one.rule)) Training(one);
+      if (wanted_(one.rule) && (lowers_ || one.in_fp32) &&
+          !suppressions_.Silences(one.node, one.rule))
+        Training(one);
     }
     std::vector<Candidate> all;
     for (auto& [line, candidate] : by_line_) all.push_back(std::move(candidate));
@@ -128,8 +130,8 @@ class Matcher {
     return false;
   }
 
-  // self.log(…), logger.log("p", x), self.encoder.norm(x): of a module or another object. A tensor's
-  // own method takes numbers, or a tensor beside what is a tensor by itself.
+  // self.log(…), logger.log("p", x), self.encoder.norm(x): of a module or another object. A
+  // tensor's own method takes numbers, or a tensor beside what is a tensor by itself.
   bool IsOfAnObject(const Occurrence& at) const {
     const Call* const call = facts_.names.CallAt(at.node);
     if (call == nullptr || call->receiver == kNoNode || !call->callee.empty()) return false;
@@ -137,9 +139,9 @@ class Matcher {
     const NodeId first = facts_.syntax.Unwrap(facts_.names.Argument(at.node, 0, ""));
     if (facts_.syntax.Is(first, Kind::kString)) return at.name != "norm";
     const bool held = facts_.names.Key(call->receiver).starts_with("self.");
-    return held && (facts_.syntax.Is(first, Kind::kIdentifier) ||
-                    facts_.syntax.Is(first, Kind::kAttribute) ||
-                    facts_.syntax.Is(first, Kind::kCall));
+    return held &&
+           (facts_.syntax.Is(first, Kind::kIdentifier) ||
+            facts_.syntax.Is(first, Kind::kAttribute) || facts_.syntax.Is(first, Kind::kCall));
   }
 
   bool IsGivenFp32(NodeId call) const {
@@ -198,10 +200,9 @@ class Matcher {
     const bool off = region != nullptr && region->enabled == Tri::kNo;
     const bool on = !off && (region != nullptr ||
                              (facts_.dtypes->PolicyAt(at.node, &policy) && !policy.assumed));
-    const CastPolicy cast =
-        facts_.ops.PolicyOf(Device::kCuda, hazard.autocast.empty() || hazard.autocast == "input"
-                                               ? at.name
-                                               : hazard.autocast);
+    const CastPolicy cast = facts_.ops.PolicyOf(
+        Device::kCuda,
+        hazard.autocast.empty() || hazard.autocast == "input" ? at.name : hazard.autocast);
     const bool safe =
         hazard.autocast == "converts" ||
         (hazard.autocast != "any" && (cast == CastPolicy::kFp32 || cast == CastPolicy::kPromote));
@@ -295,8 +296,9 @@ class Matcher {
     const Autocast* const region = facts_.regions.At(at.node);
     const bool off = region != nullptr && region->enabled == Tri::kNo;
     candidate.rule = rule;
-    candidate.hazard = (rule == kUncast ? "autocast is off here and nothing shows a cast to FP32: " : "") +
-                       std::string(hazard.what);
+    candidate.hazard =
+        (rule == kUncast ? "autocast is off here and nothing shows a cast to FP32: " : "") +
+        std::string(hazard.what);
     candidate.question = hazard.question;
     candidate.score = score;
     const int shift = Locate(at.node, &candidate);

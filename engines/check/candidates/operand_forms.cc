@@ -11,7 +11,7 @@
 namespace mpnanny::check {
 namespace {
 
-constexpr double kFp16Tiny = 0x1p-14;  // its smallest normal number
+constexpr double kFp16Tiny = 0x1p-14;    // its smallest normal number
 constexpr double kLargestEpsilon = 0.1;  // a larger constant means something else
 
 // Expressions that a value is looked for in: its own, and those that views and moves lead to.
@@ -62,8 +62,8 @@ bool IsKeptFromZero(const FileFacts& facts, NodeId expression) {
   }
   // torch.max(x, eps); x.max() is a size.
   if (call->name == "max") return ArgumentOf(facts, *call, 0, "other") != kNoNode;
-  for (const std::string_view positive : {"exp", "softplus", "add", "maximum", "softmax",
-                                          "sigmoid", "add_", "nan_to_num", "where"}) {
+  for (const std::string_view positive :
+       {"exp", "softplus", "add", "maximum", "softmax", "sigmoid", "add_", "nan_to_num", "where"}) {
     if (call->name == positive) return true;
   }
   return false;
@@ -273,7 +273,8 @@ bool TypedLikeActivations(const FileFacts& facts, ValueTypes& types, const Occur
   const NodeId dtype = facts.names.Argument(at.node, -1, "dtype");
   // BF16 holds whole numbers up to 256.
   const NodeId second = facts.names.Argument(at.node, 1, "end");
-  const auto end = Constant(facts, second == kNoNode ? facts.names.Argument(at.node, 0, "") : second);
+  const auto end =
+      Constant(facts, second == kNoNode ? facts.names.Argument(at.node, 0, "") : second);
   if (end && *end <= 257) return false;
   return dtype != kNoNode && types.Of(at.node).type != Shown::kFp32 &&
          types.Of(at.node).type != Shown::kIndex;

@@ -11,8 +11,6 @@
 namespace mpnanny::check {
 namespace {
 
-
-
 bool HasLiteralDtype(const Autocast& region) {
   return region.dtype_given && region.dtype != HalfType::kUnknown;
 }
@@ -21,8 +19,7 @@ void OfRegions(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   const std::vector<Autocast>& regions = facts.regions.all();
   const bool configured = std::any_of(regions.begin(), regions.end(), [&](const Autocast& one) {
     return !one.foreign && one.dtype_given && one.dtype == HalfType::kUnknown &&
-           !facts.names
-                .Resolve(facts.names.Argument(facts.bindings.ValueOf(one.node), 1, "dtype"))
+           !facts.names.Resolve(facts.names.Argument(facts.bindings.ValueOf(one.node), 1, "dtype"))
                 .starts_with("torch.");
   });
   for (const Autocast& region : regions) {
@@ -192,8 +189,8 @@ void OfScaledLosses(const FileFacts& facts, std::vector<TrainingHazard>* found) 
   const auto is_read = [&](NodeId use) {
     const NodeId up = syntax[use].parent;
     if (!syntax.Is(up, Kind::kAttribute)) {
-      return syntax.Is(up, Kind::kReturn) || (syntax.Is(up, Kind::kExpressionList) &&
-                                              syntax.Is(syntax[up].parent, Kind::kReturn));
+      return syntax.Is(up, Kind::kReturn) ||
+             (syntax.Is(up, Kind::kExpressionList) && syntax.Is(syntax[up].parent, Kind::kReturn));
     }
     const std::string_view method = syntax.Text(syntax.Child(up, PythonFields().attribute));
     return method == "item" || method == "detach" || method == "cpu";
@@ -223,23 +220,22 @@ void OfScaledLosses(const FileFacts& facts, std::vector<TrainingHazard>* found) 
 void OfGradientTraffic(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   for (const Call* call : facts.names.CallsNamed("grad")) {
     const NodeId function = facts.syntax.FunctionOf(call->node);
-    const bool knows_scale = std::any_of(
-        facts.scalers.calls().begin(), facts.scalers.calls().end(), [&](const ScalerCall& one) {
-          return one.op == ScalerCall::Op::kGetScale &&
-                 facts.syntax.FunctionOf(one.call) == function;
-        });
+    const bool knows_scale = std::any_of(facts.scalers.calls().begin(), facts.scalers.calls().end(),
+                                         [&](const ScalerCall& one) {
+                                           return one.op == ScalerCall::Op::kGetScale &&
+                                                  facts.syntax.FunctionOf(one.call) == function;
+                                         });
     if (call->callee != "torch.autograd.grad" || knows_scale ||
         !facts.syntax.Is(facts.names.Argument(call->node, -1, "create_graph"), Kind::kTrue) ||
         !(facts.project.grad_scaler || facts.project.fp16_on_cuda) ||
         !facts.scalers.ScaledBy(facts.names.Argument(call->node, 0, "outputs")).empty())
       continue;
-    found->push_back({call->node, "gradient-penalty-unscaled",
-                      "gradients are taken of FP16 outputs that no scale protects: below 6e-8 "
-                      "they are zero",
-                      "autograd.grad(create_graph=True) without scaler.scale()",
-                      "how small these gradients are",
-                      "Are the outputs scaled first, and the gradients divided by get_scale()?",
-                      kLikely});
+    found->push_back(
+        {call->node, "gradient-penalty-unscaled",
+         "gradients are taken of FP16 outputs that no scale protects: below 6e-8 "
+         "they are zero",
+         "autograd.grad(create_graph=True) without scaler.scale()", "how small these gradients are",
+         "Are the outputs scaled first, and the gradients divided by get_scale()?", kLikely});
   }
   for (const std::string_view name : {"MixedPrecision", "MixedPrecisionPolicy"}) {
     for (const Call* call : facts.names.CallsNamed(name)) {
@@ -248,9 +244,9 @@ void OfGradientTraffic(const FileFacts& facts, std::vector<TrainingHazard>* foun
           facts.regions.ReadHalfType(reduce) == HalfType::kUnknown)
         continue;
       found->push_back({call->node, "fsdp-half-reduce",
-                        "FSDP averages gradients over the ranks in 16 bits", "a 16-bit reduce_dtype",
-                        "how many ranks there are", "Is reduce_dtype=torch.float32 affordable?",
-                        kPossible});
+                        "FSDP averages gradients over the ranks in 16 bits",
+                        "a 16-bit reduce_dtype", "how many ranks there are",
+                        "Is reduce_dtype=torch.float32 affordable?", kPossible});
     }
   }
   for (const Call* call : facts.names.CallsNamed("register_comm_hook")) {
@@ -258,9 +254,9 @@ void OfGradientTraffic(const FileFacts& facts, std::vector<TrainingHazard>* foun
     const std::string_view name = LastComponent(facts.names.Resolve(hook));
     if (name != "fp16_compress_hook" && name != "bf16_compress_hook") continue;
     found->push_back({call->node, "grad-compress-fp16",
-                      "gradients are averaged over the ranks in 16 bits",
-                      "a hook that compresses", "how small gradients are, and how many ranks",
-                      "Does the link need it?", kPossible});
+                      "gradients are averaged over the ranks in 16 bits", "a hook that compresses",
+                      "how small gradients are, and how many ranks", "Does the link need it?",
+                      kPossible});
   }
 }
 
@@ -276,9 +272,8 @@ void OfRanks(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   };
   const auto within = [&](std::string_view name, NodeId from, NodeId to) {
     const auto calls = facts.names.CallsNamed(name);
-    return std::any_of(calls.begin(), calls.end(), [&](const Call* call) {
-      return call->node >= from && call->node < to;
-    });
+    return std::any_of(calls.begin(), calls.end(),
+                       [&](const Call* call) { return call->node >= from && call->node < to; });
   };
   if (facts.names.CallsNamed("DistributedDataParallel").empty() &&
       facts.names.CallsNamed("FullyShardedDataParallel").empty() &&

@@ -10,8 +10,6 @@
 namespace mpnanny::check {
 namespace {
 
-
-
 void OfOptimizers(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   for (const HalfOptimizer& one : FindHalfOptimizers(facts)) {
     if (one.type != HalfType::kFp16) continue;  // bf16-params-optimizer reports it
@@ -33,9 +31,8 @@ void OfFunctions(const FileFacts& facts, std::vector<TrainingHazard>* found) {
     if ((function.custom_fwd && function.custom_bwd) ||
         (neither && !recomputes &&
          (FirstCastOperation(facts, function.forward) == kNoNode ||
-                     FirstCastOperation(facts, function.backward) == kNoNode ||
-                     NamesAny(facts, function.klass,
-                              {"autocast", "dtype", "float", "half", "type_as"}))))
+          FirstCastOperation(facts, function.backward) == kNoNode ||
+          NamesAny(facts, function.klass, {"autocast", "dtype", "float", "half", "type_as"}))))
       continue;
     found->push_back(
         {function.custom_fwd ? function.backward : function.forward,
@@ -79,8 +76,8 @@ void OfStates(const FileFacts& facts, std::vector<TrainingHazard>* found) {
     }
   }
   for (const Call* call : facts.names.CallsNamed("to_empty")) {
-    const bool lost = std::any_of(
-        facts.files->begin(), facts.files->end(), [](const FileFacts* file) {
+    const bool lost =
+        std::any_of(facts.files->begin(), facts.files->end(), [](const FileFacts* file) {
           const auto buffers = file->names.CallsNamed("register_buffer");
           return std::any_of(buffers.begin(), buffers.end(), [&](const Call* buffer) {
             return file->syntax.Is(file->names.Argument(buffer->node, 2, "persistent"),
@@ -89,8 +86,8 @@ void OfStates(const FileFacts& facts, std::vector<TrainingHazard>* found) {
         });
     // net.reset_buffers() behind it may fill them.
     const std::string model = facts.names.Key(call->receiver);
-    const bool refilled = std::any_of(
-        facts.names.calls().begin(), facts.names.calls().end(), [&](const Call& other) {
+    const bool refilled =
+        std::any_of(facts.names.calls().begin(), facts.names.calls().end(), [&](const Call& other) {
           return other.node > call->node && !other.method.empty() && !model.empty() &&
                  facts.syntax.FunctionOf(other.node) == facts.syntax.FunctionOf(call->node) &&
                  facts.names.Key(other.receiver) == model && other.method != "load_state_dict" &&

@@ -103,9 +103,8 @@ NodeId FirstCastOperation(const FileFacts& facts, NodeId root) {
 bool NamesAny(const FileFacts& facts, NodeId root, std::initializer_list<std::string_view> words) {
   return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
     const std::vector<NodeId> uses = facts.names.Uses(word);
-    return std::any_of(uses.begin(), uses.end(), [&](NodeId use) {
-      return use >= root && use < facts.syntax[root].after;
-    });
+    return std::any_of(uses.begin(), uses.end(),
+                       [&](NodeId use) { return use >= root && use < facts.syntax[root].after; });
   });
 }
 

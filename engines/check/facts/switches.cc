@@ -36,8 +36,7 @@ NodeId Asked(const FileFacts& facts, NodeId condition) {
 // Set by its class's __init__ alone, or of another object, which the code at hand only reads.
 bool IsSetting(const FileFacts& facts, NodeId attribute) {
   const std::vector<Assignment> values = facts.bindings.AssignmentsOf(attribute);
-  return facts.syntax.Text(facts.syntax.Child(attribute, PythonFields().attribute)) !=
-             "training" &&
+  return facts.syntax.Text(facts.syntax.Child(attribute, PythonFields().attribute)) != "training" &&
          std::all_of(values.begin(), values.end(), [&](const Assignment& one) {
            const Function* const function = facts.bindings.FunctionAt(one.function);
            return function != nullptr && function->name == "__init__";

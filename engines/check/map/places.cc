@@ -20,7 +20,9 @@ const char* TypeName(HalfType type) {
 }
 
 const char* DeviceName(Device device) {
-  return device == Device::kCuda ? "cuda" : device == Device::kCpu ? "cpu" : "device not known here";
+  return device == Device::kCuda  ? "cuda"
+         : device == Device::kCpu ? "cpu"
+                                  : "device not known here";
 }
 
 std::string AutocastText(const Autocast& autocast) {
@@ -154,8 +156,8 @@ class Finder {
     if (autocast.enabled == Tri::kNo) {
       Add(MapPart::kBoundaries, node, "autocast off" + In(node));
     } else {
-      const bool told = autocast.dtype != HalfType::kUnknown && autocast.device != Device::kUnknown &&
-                        autocast.enabled != Tri::kUnknown;
+      const bool told = autocast.dtype != HalfType::kUnknown &&
+                        autocast.device != Device::kUnknown && autocast.enabled != Tri::kUnknown;
       Add(MapPart::kAutocast, node,
           AutocastText(autocast) + In(node) + (told ? "" : ": " + Text(node) + Meaning(node)));
     }
@@ -165,7 +167,9 @@ class Finder {
     for (const ScalerMade& made : facts_.scalers.made()) {
       Add(MapPart::kScalers, made.call,
           (made.key.empty() ? "" : made.key + " = ") + Text(made.call) +
-              (made.enabled_false ? ", off" : made.enabled_given ? ", on or off at run time" : ""));
+              (made.enabled_false   ? ", off"
+               : made.enabled_given ? ", on or off at run time"
+                                    : ""));
     }
     for (const ScalerMade& made : facts_.scalers.wrappers()) {
       Add(MapPart::kScalers, made.call, Text(made.call) + ", wraps a GradScaler");

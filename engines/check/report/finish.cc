@@ -186,8 +186,7 @@ Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& ru
       ++out.suppressed;
       continue;
     }
-    Finding finding =
-        FinishOne(unit, one, index, page, severity.value_or(Severity::kInfo));
+    Finding finding = FinishOne(unit, one, index, page, severity.value_or(Severity::kInfo));
     if (!severity) {
       out.candidates.push_back(AsCandidate(finding, page));
     } else if (options.keep && !options.keep(finding)) {

@@ -66,8 +66,8 @@ Json RuleInfo(const Json& finding, const RulePage* page) {
   rule["fullDescription"] = {{"text", page->why}};
   rule["help"] = {{"text", page->fix}, {"markdown", page->body}};
   if (const std::string uri = FirstReference(page->body); !uri.empty()) rule["helpUri"] = uri;
-  rule["defaultConfiguration"] = {{"level", Level(SeverityName(page->severity.value_or(Severity::kInfo)))},
-                                  {"enabled", true}};
+  rule["defaultConfiguration"] = {
+      {"level", Level(SeverityName(page->severity.value_or(Severity::kInfo)))}, {"enabled", true}};
   Json tags = {"mixed-precision", "pytorch", "numerics"};
   if (page->status != "stable") tags.push_back(page->status);
   rule["properties"] = {{"tags", tags}, {"precision", page->confidence}, {"cases", page->cases}};

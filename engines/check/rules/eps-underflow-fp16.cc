@@ -51,8 +51,7 @@ bool ZeroHurts(const FileFacts& facts, NodeId id, int depth) {
       return power && (*power < 0 || *power == 0.5);
     }
     case Kind::kAugmentedAssignment:
-      return syntax.Child(up, f.right) == id &&
-             syntax.Text(syntax.Child(up, f.operator_)) == "/=";
+      return syntax.Child(up, f.right) == id && syntax.Text(syntax.Child(up, f.operator_)) == "/=";
     case Kind::kAssignment:
       return syntax.Child(up, f.right) == id && ZeroHurtsLater(facts, up, depth);
     case Kind::kArgumentList: {

@@ -119,7 +119,7 @@ bool IsEpoch(const FileFacts& facts, const Function& function, std::string_view 
 bool IsOneStep(const FileFacts& facts, const Function& function, std::string_view scaler) {
   // It must be known to run more than once.
   const bool again = function.klass != kNoNode ||
-               IsCalledInLoop(facts, function, SteppedIn(facts, function.node, scaler));
+                     IsCalledInLoop(facts, function, SteppedIn(facts, function.node, scaler));
   if (!again) return false;
   bool scales = false;
   for (const ScalerCall& call : facts.scalers.calls()) {
@@ -183,8 +183,9 @@ void Check(const FileFacts& facts, Sink& sink) {
     const bool certain = one_step || IsEpoch(facts, *own, made.key);
     // A method may be called once an epoch by code that is not seen.
     if (!certain && own->klass == kNoNode) continue;
-    add(made, certain, own->name + "() makes a new GradScaler each time it is called, which is " +
-                  (one_step ? "once a step." : "once an epoch."));
+    add(made, certain,
+        own->name + "() makes a new GradScaler each time it is called, which is " +
+            (one_step ? "once a step." : "once an epoch."));
   }
 }
 

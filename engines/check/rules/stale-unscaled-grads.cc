@@ -17,8 +17,8 @@ static bool IsSpeedTest(const FileFacts& facts, NodeId node) {
 // and the function does not by other means.
 static bool ClearsElsewhere(const FileFacts& facts, NodeId node) {
   const Fields& f = PythonFields();
-  const bool by_hand = std::any_of(
-      facts.assignments.begin(), facts.assignments.end(), [&](NodeId id) {
+  const bool by_hand =
+      std::any_of(facts.assignments.begin(), facts.assignments.end(), [&](NodeId id) {
         const NodeId target = facts.syntax.Child(id, f.left);
         return facts.syntax.FunctionOf(id) == facts.syntax.FunctionOf(node) &&
                facts.syntax.Is(target, Kind::kAttribute) &&

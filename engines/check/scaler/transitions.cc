@@ -1,7 +1,7 @@
+#include "engines/check/scaler/transitions.h"
+
 #include <algorithm>
 #include <utility>
-
-#include "engines/check/scaler/transitions.h"
 
 namespace mpnanny::check {
 namespace {
