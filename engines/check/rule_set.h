@@ -65,12 +65,16 @@ class Sink {
   explicit Sink(std::vector<RawFinding>* out) : out_(out) {}
   void set_rule(size_t rule) { rule_ = rule; }
   RawFinding& Add(int32_t node, std::string message = "") {
-    out_->push_back({.rule = rule_, .node = node, .message = std::move(message)});
-    return out_->back();
+    RawFinding& finding = out_->emplace_back();
+    finding.rule = rule_;
+    finding.node = node;
+    finding.message = std::move(message);
+    return finding;
   }
   RawFinding& Add(const Setting& setting, std::string message = "") {
-    out_->push_back({.rule = rule_, .message = std::move(message), .where = setting.where});
-    return out_->back();
+    RawFinding& finding = Add(-1, std::move(message));
+    finding.where = setting.where;
+    return finding;
   }
 
  private:

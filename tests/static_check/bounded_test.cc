@@ -15,7 +15,7 @@
 
 namespace {
 
-std::atomic<int64_t> allocations{0};        // by operator new, of all threads
+std::atomic<int64_t> allocations{0};  // by operator new, of all threads
 
 }  // namespace
 
@@ -31,7 +31,8 @@ std::atomic<int64_t> allocations{0};        // by operator new, of all threads
 namespace mpnanny::check {
 namespace {
 
-// Node visits and allocations of Check() on one thread, after a first check of nothing has made what is made once.
+// Node visits and allocations of Check() on one thread, after a first check of nothing has made
+// what is made once.
 int64_t Work(const std::vector<Source>& sources) {
   Options options;
   options.threads = 1;
@@ -48,8 +49,7 @@ int64_t Work(const std::vector<Source>& sources) {
 // times as many and more.
 void ExpectBounded(const std::vector<Source>& sources, int64_t most) {
   const int64_t work = Work(sources);
-  printf("work %lld (at most %lld)\n", static_cast<long long>(work),
-         static_cast<long long>(most));
+  printf("work %lld (at most %lld)\n", static_cast<long long>(work), static_cast<long long>(most));
   EXPECT_LE(work, most) << sources[0].text.substr(0, 200);
 }
 

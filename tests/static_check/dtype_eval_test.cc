@@ -16,33 +16,11 @@ constexpr char kImports[] =
     "import torch\n"
     "from torch import nn\n";
 
-std::string Told(Type type) {
-  switch (type) {
-    case Type::kUnseen:
-      return "unseen";
-    case Type::kUnknown:
-      return "unknown";
-    case Type::kNumber:
-      return "number";
-    case Type::kIndex:
-      return "index";
-    case Type::kFp32:
-      return "fp32";
-    case Type::kFp16:
-      return "fp16";
-    case Type::kBf16:
-      return "bf16";
-    case Type::kHalf:
-      return "half";
-  }
-  return "";
-}
-
 // "fp16", and "fp16, assumed" of what does not stand in the text.
 std::string TypeIn(const std::string& code) {
   const ReadProject project(kImports + code);
   const Value value = project.file().dtypes->Of(project.Probed());
-  return Told(value.type) + (value.assumed ? ", assumed" : "");
+  return TypeName(value.type) + (value.assumed ? ", assumed" : "");
 }
 
 // Lines of a function's body, which end with a line break each.
@@ -246,7 +224,7 @@ TEST(DtypeEval, TheOriginIsWhatMadeIt) {
   const ReadProject project(kImports +
                             std::string("def f(x):\n    probe(x)\ndef g(y):\n    f(y.half())\n"));
   const Value value = project.file().dtypes->Of(project.Probed());
-  EXPECT_EQ(Told(value.type), "fp16");
+  EXPECT_EQ(TypeName(value.type), "fp16");
   EXPECT_EQ(project.file().syntax.Text(value.origin), "x");
   EXPECT_NE(value.passed, kNoNode);
 }

@@ -12,24 +12,8 @@ namespace {
 
 std::string ResultIn(const std::string& code) {
   const ReadProject project("import torch\nimport einops\nfrom torch import nn\n" + code);
-  switch (project.file().dtypes->Of(project.Probed()).type) {
-    case Type::kUnseen:
-    case Type::kUnknown:
-      return "unknown";
-    case Type::kNumber:
-      return "number";
-    case Type::kIndex:
-      return "index";
-    case Type::kFp32:
-      return "fp32";
-    case Type::kFp16:
-      return "fp16";
-    case Type::kBf16:
-      return "bf16";
-    case Type::kHalf:
-      return "half";
-  }
-  return "";
+  const std::string type = TypeName(project.file().dtypes->Of(project.Probed()).type);
+  return type == "unseen" ? "unknown" : type;
 }
 
 struct CallResult {

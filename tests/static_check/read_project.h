@@ -14,6 +14,29 @@
 
 namespace mpnanny::check {
 
+// As tests name it: "fp16", "unseen".
+inline std::string TypeName(Type type) {
+  switch (type) {
+    case Type::kUnseen:
+      return "unseen";
+    case Type::kUnknown:
+      return "unknown";
+    case Type::kNumber:
+      return "number";
+    case Type::kIndex:
+      return "index";
+    case Type::kFp32:
+      return "fp32";
+    case Type::kFp16:
+      return "fp16";
+    case Type::kBf16:
+      return "bf16";
+    case Type::kHalf:
+      return "half";
+  }
+  return "";
+}
+
 class ReadProject {
  public:
   explicit ReadProject(std::vector<Source> sources)

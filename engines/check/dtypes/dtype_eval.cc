@@ -257,11 +257,11 @@ Value DtypeFlow::Cast(NodeId id, Value self) {
     // nothing.
     if (text.find("type") != std::string_view::npos || text.find("float") != std::string_view::npos)
       return kUnknownValue;
-    const bool device =
-        syntax_.Is(argument, Kind::kString) || text.find("dev") != std::string_view::npos ||
-        text.find("cuda") != std::string_view::npos ||
-        text.find("rank") != std::string_view::npos || syntax_.Is(argument, Kind::kTrue) ||
-        syntax_.Is(argument, Kind::kFalse);
+    const bool device = syntax_.Is(argument, Kind::kString) ||
+                        text.find("dev") != std::string_view::npos ||
+                        text.find("cuda") != std::string_view::npos ||
+                        text.find("rank") != std::string_view::npos ||
+                        syntax_.Is(argument, Kind::kTrue) || syntax_.Is(argument, Kind::kFalse);
     if (!device) return kUnknownValue;
   }
   return self;

@@ -12,18 +12,18 @@ namespace mpnanny::check {
 enum class MapPart {
   kEntryPoints,  // where gradients are computed, and calls of a framework's trainer
   kAutocast,
-  kScalers,      // made, and the order of their calls
-  kCasts,        // of weights
-  kBoundaries,   // where FP32 and 16 bits meet: autocast off, casts of tensors
+  kScalers,     // made, and the order of their calls
+  kCasts,       // of weights
+  kBoundaries,  // where FP32 and 16 bits meet: autocast off, casts of tensors
   kLosses,
   kOptimizers,
-  kAverages,     // averages of weights
+  kAverages,  // averages of weights
   kCheckpoints,
-  kSettings,     // of DeepSpeed, Accelerate …
+  kSettings,  // of DeepSpeed, Accelerate …
 };
-inline constexpr std::array kMapParts = {
-    "entry_points", "autocast",   "scalers",  "casts",       "boundaries",
-    "losses",       "optimizers", "averages", "checkpoints", "settings"};
+inline constexpr std::array kMapParts = {"entry_points", "autocast", "scalers",    "casts",
+                                         "boundaries",   "losses",   "optimizers", "averages",
+                                         "checkpoints",  "settings"};
 
 struct MapPlace {
   MapPart part = MapPart::kEntryPoints;

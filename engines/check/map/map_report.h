@@ -15,7 +15,8 @@ namespace mpnanny::check {
 inline constexpr size_t kMapBytes = 6000;
 
 // `map` of the structured answer: for each part a list of {"at": "path:line", "what"}, the files
-// that train first, and how many are left out. Parts share the room: none is crowded out by another.
+// that train first, and how many are left out. Parts share the room: none is crowded out by
+// another.
 ToolOutput ShowMap(const Report& report, size_t answer_bytes);
 
 // The same answer as text.

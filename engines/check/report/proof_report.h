@@ -16,7 +16,8 @@ Json ProofSchema();
 
 // "proven: float16 exponential at losses.py:12 …" of the JSON form.
 std::string ProofText(const Json& proof);
-// "Put to the test: 3 proven, 5 not at these inputs, 2 not tried.\n" of those that have one; empty for none.
+// "Put to the test: 3 proven, 5 not at these inputs, 2 not tried.\n" of those that have one; empty
+// for none.
 std::string ProofCounts(const Json& items);
 
 }  // namespace mpnanny::check
