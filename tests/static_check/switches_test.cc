@@ -44,7 +44,7 @@ TEST(Switches, WhatAParameterDecidesIsAWarningThatNamesIt) {
     const Report report = Clips(", clip=None", condition);
     EXPECT_EQ(Severities(report), "warning") << condition;
     ASSERT_EQ(report.findings.size(), 1u);
-    EXPECT_TRUE(report.findings[0].message.starts_with("Where `" + condition + "` holds: "))
+    EXPECT_TRUE(report.findings[0].message.starts_with("Where `" + condition + "` holds, gradients are clipped"))
         << report.findings[0].message;
   }
   EXPECT_EQ(Severities(Clips(", args", "args.clip > 0")), "warning");

@@ -144,12 +144,6 @@ class Matcher {
             facts_.syntax.Is(first, Kind::kAttribute) || facts_.syntax.Is(first, Kind::kCall));
   }
 
-  bool IsGivenFp32(NodeId call) const {
-    const std::string type = facts_.names.Resolve(facts_.names.Argument(call, -1, "dtype"));
-    return type == "torch.float32" || type == "torch.float" || type == "torch.float64" ||
-           type == "torch.double";
-  }
-
   // True for an expression that NumPy, math or another framework computes with.
   bool IsForOthers(NodeId node) const {
     for (NodeId up = facts_.syntax[node].parent; up != kNoNode; up = facts_.syntax[up].parent) {
@@ -194,27 +188,28 @@ class Matcher {
   }
 
   // What the project lets happen at the node, 0: nothing.
-  double Setting(const Hazard& hazard, const Occurrence& at, bool known_half) const {
+  double Setting(const Hazard& hazard, const Occurrence& at, ShownType type) const {
     Policy policy;
     const Autocast* const region = facts_.regions.At(at.node);
     const bool off = region != nullptr && region->enabled == Tri::kNo;
     const bool on = !off && (region != nullptr ||
                              (facts_.dtypes->PolicyAt(at.node, &policy) && !policy.assumed));
-    const CastPolicy cast = facts_.ops.PolicyOf(
+    const CastPolicy listed = facts_.ops.PolicyOf(
         Device::kCuda,
         hazard.autocast.empty() || hazard.autocast == "input" ? at.name : hazard.autocast);
-    const bool safe =
-        hazard.autocast == "converts" ||
-        (hazard.autocast != "any" && (cast == CastPolicy::kFp32 || cast == CastPolicy::kPromote));
+    const bool safe = hazard.autocast == "converts" ||
+                      (hazard.autocast != "any" &&
+                       (listed == CastPolicy::kFp32 || listed == CastPolicy::kPromote));
     if (hazard.where == Where::kFp16 && region != nullptr && region->dtype == HalfType::kBf16)
       return 0;
     if (hazard.where == Where::kAny) return kNoRegion;
     if (off) return hazard.autocast == "on" ? 0 : kRegionOff;
-    const bool lost_before = hazard.autocast == "input" && known_half;
+    const bool lost_before = hazard.autocast == "input" && type.type == Shown::kHalf;
     if (on) return safe && !lost_before ? 0 : kUnderRegion;
     if (IsCalledWithAutocastOff(facts_.bindings, facts_.regions, facts_.syntax.FunctionOf(at.node)))
       return kRegionOff;
-    if (!safe || known_half) return kNoRegion;
+    // What autocast has made 16-bit it runs in FP32 here; what a cast has, it may not see.
+    if (!safe || (type.type == Shown::kHalf && IsByCast(facts_, type.because))) return kNoRegion;
     return cast_ ? kOnlyIfCast : 0;
   }
 
@@ -259,7 +254,7 @@ class Matcher {
     const double place = Place(at.node);
     const ShownType type = Judge(hazard, at);
     // softmax(x, dtype=torch.float32): computed and stored in the type that is given.
-    if (at.is_call && hazard.judged == Judged::kLeft && IsGivenFp32(at.node)) return;
+    if (at.is_call && hazard.judged == Judged::kLeft && IsGivenFp32(facts_, at.node)) return;
     double of_type = kNotAsked;
     if (hazard.judged != Judged::kNothing) {
       if (type.type == Shown::kHalf) {
@@ -272,7 +267,7 @@ class Matcher {
         return;  // FP32, an integer, a number
       }
     }
-    const double setting = Setting(hazard, at, type.type == Shown::kHalf);
+    const double setting = Setting(hazard, at, type);
     const double score = kHarm[static_cast<size_t>(hazard.harm)] * of_type * setting * place;
     if (score <= 0) return;
     const int line = LineOf(at.node);

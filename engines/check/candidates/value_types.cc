@@ -345,4 +345,18 @@ ShownType ValueTypes::OfTorchCall(const TorchCall& call, int depth) {
   return {Shown::kUnknown, id};
 }
 
+bool IsGivenFp32(const FileFacts& facts, NodeId call) {
+  const std::string type = facts.names.Resolve(facts.names.Argument(call, -1, "dtype"));
+  return type == "torch.float32" || type == "torch.float" || type == "torch.float64" ||
+         type == "torch.double";
+}
+
+bool IsByCast(const FileFacts& facts, NodeId call) {
+  const Call* const made = facts.names.CallAt(call);
+  if (made == nullptr) return false;
+  return made->method == "half" || made->method == "bfloat16" || made->method == "to" ||
+         made->method == "type" || made->method == "type_as" ||
+         facts.names.Argument(call, -1, "dtype") != kNoNode;
+}
+
 }  // namespace mpnanny::check

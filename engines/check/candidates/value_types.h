@@ -63,6 +63,11 @@ class ValueTypes {
   int steps_ = 0;  // that one question may still take
 };
 
+// True if the call is given an FP32 or FP64 dtype=.
+bool IsGivenFp32(const FileFacts& facts, NodeId call);
+// True for a call that makes a value 16-bit by a cast or a dtype, whether autocast is on or not.
+bool IsByCast(const FileFacts& facts, NodeId call);
+
 }  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_CANDIDATES_VALUE_TYPES_H_

@@ -1,6 +1,7 @@
 #include "engines/check/report/finish.h"
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 #include <set>
 #include <string>
@@ -76,8 +77,14 @@ Finding FinishOne(const Unit& unit, const RawFinding& raw, const TextIndex& inde
     finding.end_column = static_cast<int>(CountCodePoints(index.Line(begin.line))) + 1;
   }
   finding.message = raw.message.empty() ? page.summary : raw.message;
-  if (!raw.only_where.empty())
-    finding.message = "Where `" + raw.only_where + "` holds: " + finding.message;
+  if (!raw.only_where.empty()) {
+    // A sentence goes on with a small letter; a name keeps its own.
+    std::string& message = finding.message;
+    const std::string_view word = std::string_view(message).substr(0, message.find(' '));
+    if (std::all_of(word.begin() + 1, word.end(), [](unsigned char c) { return std::islower(c); }))
+      message[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(message[0])));
+    message = "Where `" + raw.only_where + "` holds, " + message;
+  }
   finding.why = page.why;
   finding.fix = page.fix;
   finding.cases = page.cases;

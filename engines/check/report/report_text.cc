@@ -75,8 +75,9 @@ std::string Counts(const Report& report) {
   const auto count = [](int number, const char* noun) {
     return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
   };
-  std::string text = count(counts[2], "error") + ", " + count(counts[1], "warning") + ", " +
-                     count(counts[0], "note") + " in " + count(report.files_scanned, "file");
+  std::string text = count(counts[2], "error") + ", " + count(counts[1], "warning") +
+                     (counts[0] > 0 ? ", " + count(counts[0], "info") : "") + " in " +
+                     count(report.files_scanned, "file");
   if (report.files_skipped > 0) {
     text += "; " + std::to_string(report.files_skipped) +
             " skipped (they never mention torch, or see the notes)";

@@ -119,8 +119,9 @@ std::string ToTerminal(const Json& structured, bool colour) {
     text += writer.Paint("2", "note:") + " " + note.get<std::string>() + "\n";
   const Json& counts = structured["counts"];
   text += ProofCounts(structured["findings"]);
-  text += Count(counts["error"], "error") + ", " + Count(counts["warning"], "warning") + ", " +
-          Count(counts["info"], "note") + " in " + Count(structured["files_scanned"], "file");
+  text += Count(counts["error"], "error") + ", " + Count(counts["warning"], "warning") +
+          (counts["info"] != 0 ? ", " + Count(counts["info"], "info") : "") + " in " +
+          Count(structured["files_scanned"], "file");
   if (structured["files_skipped"] != 0) {
     text += "; " + structured["files_skipped"].dump() +
             " skipped (they never mention torch, or see the notes)";

@@ -67,18 +67,14 @@ static void CheckDevice(const FileFacts& facts, NodeId call, Sink& sink) {
   }
   const NodeId enabled = facts.names.Argument(call, 0, "enabled");
   if (enabled == kNoNode) return;
-  if (IsDtype(facts, enabled)) {
+  // FP16 is what it takes by itself, and any text is true.
+  const std::string type = facts.names.Resolve(facts.bindings.ValueOf(enabled));
+  if (IsDtype(facts, enabled) && type != "torch.float16" && type != "torch.half") {
     RawFinding& finding =
         sink.Add(call, "The first argument of this autocast is `enabled`: the dtype is not taken.");
     if (facts.names.Argument(call, -1, "enabled") == kNoNode &&
         facts.names.Argument(call, 1, "dtype") == kNoNode)
       Replace(facts, enabled, "dtype=" + std::string(facts.syntax.Text(enabled)), finding);
-    // FP16 is what it takes by itself.
-    const std::string type = facts.names.Resolve(facts.bindings.ValueOf(enabled));
-    if (type == "torch.float16" || type == "torch.half") finding.form = "harmless";
-  } else if (!Literal(facts, enabled).empty()) {
-    sink.Add(call, "The first argument of this autocast is `enabled`, not the device type.").form =
-        "harmless";
   }
 }
 

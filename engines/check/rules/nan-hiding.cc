@@ -54,28 +54,6 @@ void CheckBranch(const FileFacts& facts, const struct Call& asked, Sink& sink) {
   }
 }
 
-// loss = torch.nan_to_num(loss).
-void CheckReplaced(const FileFacts& facts, const struct Call& call, Sink& sink) {
-  const Syntax& syntax = facts.syntax;
-  const NodeId of = TorchFunction(call.callee) == "nan_to_num"
-                        ? facts.names.Argument(call.node, 0, "input")
-                        : call.receiver;
-  const std::string key = facts.names.Key(of);
-  if (key.empty()) return;
-  const NodeId assignment = syntax[call.node].parent;
-  const bool again = syntax.Is(assignment, Kind::kAssignment) &&
-                     facts.names.Key(syntax.Child(assignment, PythonFields().left)) == key;
-  if (!again || !IsTrainedOn(facts, key, assignment)) return;
-  RawFinding& finding = sink.Add(
-      call.node, "A loss that is NaN or inf becomes a number, and training goes on with it.");
-  finding.form = "nan-to-num";
-  // `if args.nan_to_num:` is somebody's choice.
-  const NodeId branch = syntax.Enclosing(assignment, Kind::kIf);
-  finding.guess =
-      branch != kNoNode && branch > syntax.FunctionOf(assignment) &&
-      syntax.Is(syntax.Unwrap(syntax.Child(branch, PythonFields().condition)), Kind::kAttribute);
-}
-
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -89,9 +67,6 @@ void Check(const FileFacts& facts, Sink& sink) {
   if (!facts.project.sixteen_bit) return;
   for (const std::string_view name : {"isnan", "isinf", "isfinite"}) {
     for (const struct Call* call : facts.names.CallsNamed(name)) CheckBranch(facts, *call, sink);
-  }
-  for (const std::string_view name : {"nan_to_num", "nan_to_num_"}) {
-    for (const struct Call* call : facts.names.CallsNamed(name)) CheckReplaced(facts, *call, sink);
   }
 }
 
