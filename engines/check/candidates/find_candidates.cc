@@ -138,6 +138,11 @@ class Matcher {
     if (facts_.syntax.Text(call->receiver) == "self") return true;
     const NodeId first = facts_.syntax.Unwrap(facts_.names.Argument(at.node, 0, ""));
     if (facts_.syntax.Is(first, Kind::kString)) return at.name != "norm";
+    // wandb.log({…}), tfm.inverse(x): of a tensor these take nothing.
+    for (const std::string_view alone :
+         {"log", "log2", "log10", "exp", "sqrt", "rsqrt", "inverse", "acos", "asin", "atanh"}) {
+      if (first != kNoNode && at.name == alone) return true;
+    }
     const bool held = facts_.names.Key(call->receiver).starts_with("self.");
     return held &&
            (facts_.syntax.Is(first, Kind::kIdentifier) ||

@@ -75,7 +75,7 @@ constexpr Hazard kTable[] = {
      "memory that was never written is multiplied: masked afterwards, in backward 0 times NaN is "
      "NaN",
      "Is every element written first, or masked before the product?"},
-    {"sqrt-div-no-eps", "/ div", BySize, Judged::kRight, Harm::kNonFinite, Where::k16Bit, "any",
+    {"sqrt-div-no-eps", "/ div", BySize, Judged::kRight, Harm::kRounded, Where::k16Bit, "any",
      "a division by a norm, a sum or a deviation that nothing keeps from zero",
      "Can the divisor be zero, or round to zero in FP16?"},
     {"sqrt-div-no-eps", "/ div", BySmall, Judged::kRight, Harm::kNonFinite, Where::kFp16, "any",
@@ -93,7 +93,7 @@ constexpr Hazard kTable[] = {
     {"variance-cancellation", "-", DifferenceOfMoments, Judged::kLeft, Harm::kWrong, Where::k16Bit,
      "any", "E[x^2] - E[x]^2: two near numbers are subtracted, and the result may be negative",
      "Is this 16-bit, and is the mean large beside the deviation?"},
-    {"variance-cancellation", "var std var_mean std_mean", nullptr, Judged::kLeft, Harm::kNonFinite,
+    {"variance-cancellation", "var var_mean", nullptr, Judged::kLeft, Harm::kNonFinite,
      Where::kFp16, "",
      "a variance overflows FP16 from deviations of 256 on and is zero below 2.4e-4",
      "Is the tensor 16-bit here?"},
@@ -175,10 +175,6 @@ constexpr Hazard kTable[] = {
      "a layer is handed FP32 that its own function makes: it raises where the model is cast to 16 "
      "bits",
      "Is the model ever cast as a whole?"},
-    {"dtype-mismatch", "+ - * cat stack add sub mul where", Fp32TensorJoins, Judged::kNothing,
-     Harm::kRounded, Where::k16Bit, "any",
-     "an FP32 tensor joins values that may be 16-bit: the result is FP32, and so is what follows",
-     "Should the result stay in the type of the activations? dtype=x.dtype, or .to(x.dtype)."},
     {"dtype-mismatch", "conv1d conv2d conv3d lstm scaled_dot_product_attention", Fp32MeetsUnknown,
      Judged::kMixed, Harm::kRaises, Where::k16Bit, "converts",
      "inputs and weights of different types raise outside of autocast",

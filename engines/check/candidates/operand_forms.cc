@@ -280,12 +280,23 @@ bool TypedLikeActivations(const FileFacts& facts, ValueTypes& types, const Occur
          types.Of(at.node).type != Shown::kIndex;
 }
 
+// torch.zeros(n, dtype=x.dtype), torch.full_like(x, 0): whoever made it has thought of the type.
+static bool FollowsAnotherType(const FileFacts& facts, NodeId made) {
+  const auto call = TorchCallAt(facts, made);
+  if (!call) return false;
+  const NodeId dtype = facts.syntax.Unwrap(facts.names.Argument(made, -1, "dtype"));
+  return call->name.ends_with("_like") || call->name.starts_with("new_") ||
+         (facts.syntax.Is(dtype, Kind::kAttribute) &&
+          facts.syntax.Text(facts.syntax.Child(dtype, PythonFields().attribute)) == "dtype");
+}
+
 bool TypesMayDiffer(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {
   if (at.left == kNoNode || at.right == kNoNode) return false;
   const ShownType left = types.Of(at.left);
   const ShownType right = types.Of(at.right);
   if (left.type == Shown::kNumber || right.type == Shown::kNumber) return false;
   if (left.type == Shown::kIndex || right.type == Shown::kIndex) return false;
+  if (FollowsAnotherType(facts, left.because)) return false;
   if (left.type == right.type && left.type != Shown::kUnknown) return false;
   // Both lead to one value.
   return left.because == kNoNode || left.because != right.because || left.type != right.type ||
@@ -305,33 +316,6 @@ bool Fp32MeetsUnknown(const FileFacts&, ValueTypes& types, const Occurrence& at)
 
 bool Fp32Input(const FileFacts&, ValueTypes& types, const Occurrence& at) {
   return at.left != kNoNode && types.Of(at.left).type == Shown::kFp32;
-}
-
-bool Fp32TensorJoins(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {
-  std::vector<NodeId> operands = {at.left, at.right};
-  if (at.is_call) {
-    for (const NodeId argument : facts.names.Arguments(at.node)) {
-      const NodeId id = facts.syntax.Unwrap(argument);
-      if (facts.syntax.Is(id, Kind::kList) || facts.syntax.Is(id, Kind::kTuple)) {
-        for (const NodeId part : facts.syntax.Children(id)) operands.push_back(part);
-      }
-    }
-  }
-  bool factory = false;
-  bool open = false;
-  for (const NodeId operand : operands) {
-    if (operand == kNoNode) continue;
-    const ShownType type = types.Of(operand);
-    open = open || type.type == Shown::kUnknown || type.type == Shown::kHalf;
-    // A cast to FP32 is somebody's decision, and what autocast runs in FP32 torch's; a factory
-    // without a type is neither.
-    const Call* const made =
-        facts.syntax.Is(type.because, Kind::kCall) ? facts.names.CallAt(type.because) : nullptr;
-    factory = factory || (type.type == Shown::kFp32 && made != nullptr && !made->callee.empty() &&
-                          facts.names.Argument(made->node, -1, "dtype") == kNoNode &&
-                          facts.ops.PolicyOf(Device::kCuda, made->name) == CastPolicy::kUnlisted);
-  }
-  return factory && open;
 }
 
 bool TypesMayDifferThroughIndex(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {

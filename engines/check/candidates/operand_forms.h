@@ -66,8 +66,6 @@ bool TypesMayDiffer(const FileFacts& facts, ValueTypes& types, const Occurrence&
 bool Fp32MeetsUnknown(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 // self.mlp(embedding(t)): what comes out of a factory or a cast to FP32.
 bool Fp32Input(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
-// x + torch.zeros(n, m): of a tensor that is made without a type, in a function that gets tensors.
-bool Fp32TensorJoins(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 // Written through a mask or through a list of places, which does not convert.
 bool TypesMayDifferThroughIndex(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 // nn.Parameter(w.half()), mse_loss(x, y.half()), mse_loss(x, y).half()

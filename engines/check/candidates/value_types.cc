@@ -78,7 +78,8 @@ ShownType ValueTypes::Evaluate(NodeId id, int depth) {
     if (value.type == Type::kIndex) return {Shown::kIndex, id};
     if (value.type == Type::kFp32) return {Shown::kFp32, id};
   }
-  if (value.is_16bit()) return {Shown::kHalf, value.origin != kNoNode ? value.origin : id};
+  if (value.is_16bit() && !value.assumed)
+    return {Shown::kHalf, value.origin != kNoNode ? value.origin : id};
   switch (syntax_.kind(id)) {
     case Kind::kIdentifier:
     case Kind::kAttribute:
