@@ -296,7 +296,7 @@ bool TypesMayDiffer(const FileFacts& facts, ValueTypes& types, const Occurrence&
   const ShownType right = types.Of(at.right);
   if (left.type == Shown::kNumber || right.type == Shown::kNumber) return false;
   if (left.type == Shown::kIndex || right.type == Shown::kIndex) return false;
-  if (FollowsAnotherType(facts, left.because)) return false;
+  if (right.type == Shown::kUnknown && FollowsAnotherType(facts, left.because)) return false;
   if (left.type == right.type && left.type != Shown::kUnknown) return false;
   // Both lead to one value.
   return left.because == kNoNode || left.because != right.because || left.type != right.type ||
