@@ -98,7 +98,7 @@ struct ResolvedFile::Opened {
 };
 
 Result<ResolvedFile> ResolvedFile::Open(const std::string& path) {
-  auto opened = std::make_unique<Opened>(OpenWithoutLinks(path, O_RDONLY | O_NONBLOCK), 0);
+  std::unique_ptr<Opened> opened(new Opened{OpenWithoutLinks(path, O_RDONLY | O_NONBLOCK), 0});
   const std::string shown = EscapeControl(path);
   if (opened->file.get() < 0) return OpenFailure(shown, errno);
   struct stat info {};

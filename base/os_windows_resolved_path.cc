@@ -33,7 +33,7 @@ Result<ResolvedFile> ResolvedFile::Open(const std::string& path) {
     return fs::exists(wide, ec) ? InvalidInput(shown + ": not a regular file.")
                                 : NotFound(shown + ": no such file.");
   }
-  auto opened = std::make_unique<Opened>(std::ifstream(wide, std::ios::binary), 0);
+  std::unique_ptr<Opened> opened(new Opened{std::ifstream(wide, std::ios::binary), 0});
   if (!opened->file.good()) return InvalidInput(shown + ": cannot be read by this user.");
   opened->bytes = fs::file_size(wide, ec);
   return ResolvedFile(std::move(opened));

@@ -251,7 +251,8 @@ void OfGradientTraffic(const FileFacts& facts, std::vector<TrainingHazard>* foun
   }
   for (const Call* call : facts.names.CallsNamed("register_comm_hook")) {
     const NodeId hook = facts.names.Argument(call->node, 1, "hook");
-    const std::string_view name = LastComponent(facts.names.Resolve(hook));
+    const std::string resolved = facts.names.Resolve(hook);
+    const std::string_view name = LastComponent(resolved);
     if (name != "fp16_compress_hook" && name != "bf16_compress_hook") continue;
     found->push_back({call->node, "grad-compress-fp16",
                       "gradients are averaged over the ranks in 16 bits", "a hook that compresses",

@@ -64,6 +64,8 @@ class Scalers {
 
 // "scaler" of "self.scaler", "opts" of "self.opts[0]", "scaler" of state["scaler"].
 std::string_view LastComponent(std::string_view key);
+// A part of `key`, so not of a temporary.
+std::string_view LastComponent(std::string&& key) = delete;
 
 }  // namespace mpnanny::check
 

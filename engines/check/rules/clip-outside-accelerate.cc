@@ -19,7 +19,8 @@ static bool IsInfinite(const FileFacts& facts, NodeId limit) {
   const Call* const call = facts.names.CallAt(facts.syntax.Unwrap(limit));
   if (call != nullptr && call->name == "float")
     return Literal(facts, facts.names.Argument(call->node, 0, "")) == "inf";
-  return LastComponent(facts.names.Resolve(limit)) == "inf";
+  const std::string name = facts.names.Resolve(limit);
+  return LastComponent(name) == "inf";
 }
 
 void Check(const FileFacts& facts, Sink& sink) {

@@ -83,7 +83,8 @@ std::vector<const FileFacts*> Callers(const FileFacts& facts, const Function& fu
 bool IsOptimizer(const FileFacts& facts, NodeId klass) {
   const std::vector<NodeId> bases = facts.bindings.Bases(klass);
   return std::any_of(bases.begin(), bases.end(), [&](NodeId base) {
-    return LastComponent(facts.names.Key(base)).ends_with("Optimizer");
+    const std::string name = facts.names.Key(base);
+    return LastComponent(name).ends_with("Optimizer");
   });
 }
 
