@@ -136,8 +136,7 @@ void OfSwitches(const FileFacts& facts, std::vector<TrainingHazard>* found) {
     const NodeId target = facts.syntax.Child(id, PythonFields().left);
     const std::string name = facts.names.Resolve(target);
     if (facts.syntax.Is(facts.syntax.Child(id, PythonFields().right), Kind::kTrue) &&
-        facts.syntax.Is(target, Kind::kAttribute) &&
-        LastComponent(name) == "allow_tf32")
+        facts.syntax.Is(target, Kind::kAttribute) && LastComponent(name) == "allow_tf32")
       tf32(id);
   }
   for (const Call* call : facts.names.CallsNamed("set_float32_matmul_precision")) {
