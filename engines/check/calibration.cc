@@ -45,7 +45,7 @@ Result<Calibration> Calibration::Parse(std::string_view json, const std::vector<
     if (TextOf(row, "why").empty()) return wrong(name + " has no \"why\".");
     if (basis != "record" && basis != "proof" && basis != "none")
       return wrong(name + ": \"basis\" is record, proof or none.");
-    if (basis == "none" && told) return wrong(name + " is told, and nothing speaks for it.");
+    if (basis == "none" && told) return wrong(name + " is reported, though nothing speaks for it.");
     if (form.empty() ? told != page->severity : told > page->severity)
       return wrong(name + " and the severity of the rule's page differ.");
     if (!out.told_.insert({{rule, form}, told}).second) return wrong(name + " has two rows.");

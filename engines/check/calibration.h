@@ -27,8 +27,8 @@ class Calibration {
   // and a page whose severity no row speaks for.
   static Result<Calibration> Parse(std::string_view json, const std::vector<RulePage>& pages);
 
-  // The most that findings of that form are told as; none: they are places to judge, as those of
-  // a form without a row.
+  // The highest severity with which findings of that form are reported; none: they are places to
+  // judge, as those of a form without a row.
   std::optional<Severity> Most(std::string_view rule, std::string_view form) const;
 
  private:

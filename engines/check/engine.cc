@@ -138,13 +138,14 @@ class Run {
       if (rules_.settings_check(rule) == nullptr) continue;
       for (const Settings& settings : all) rules_.settings_check(rule)(settings, sink);
     }
-    std::optional<TextIndex> lines;
-    Suppressions suppressions = unit.facts ? Suppressions(unit.facts->syntax, unit.facts->lines)
-                                           : Suppressions(lines.emplace(unit.text));
+    std::optional<TextIndex> own;
+    const TextIndex& lines = unit.facts ? unit.facts->lines : own.emplace(unit.text);
+    Suppressions suppressions =
+        unit.facts ? Suppressions(unit.facts->syntax, lines) : Suppressions(lines);
     const auto wanted = CandidateChoice(options_, *unit.source);
     std::vector<Candidate> candidates = FindCandidates(unit, wanted, suppressions);
-    AddSettingCandidates(unit, all, wanted, suppressions, &candidates);
-    Finished finished = Finish(unit, std::move(raw), rules_, choice, options_, suppressions);
+    AddSettingCandidates(unit, lines, all, wanted, suppressions, &candidates);
+    Finished finished = Finish(unit, lines, std::move(raw), rules_, choice, options_, suppressions);
     if (options_.report_unused_ignores) NoteUnused(unit, suppressions, rules_, choice, notes);
     const std::lock_guard lock(mutex_);
     report_.suppressed += finished.suppressed;

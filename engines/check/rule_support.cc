@@ -94,11 +94,6 @@ NodeId SavedTraining(const FileFacts& facts, NodeId save) {
   return kNoNode;
 }
 
-void ReplaceValue(const Setting& setting, std::string_view text, RawFinding& finding) {
-  if (setting.value.begin >= setting.value.end) return;
-  finding.edits.push_back({{setting.value.begin, setting.value.end}, std::string(text)});
-}
-
 std::string ShowNumber(double value) {
   char buffer[32];
   std::snprintf(buffer, sizeof(buffer), "%.6g", value);

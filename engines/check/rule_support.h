@@ -50,9 +50,6 @@ void InsertLineBefore(const FileFacts& facts, NodeId node, std::string_view line
 // The dict with an optimizer's state that a torch.save(…) writes; kNoNode if it is none.
 NodeId SavedTraining(const FileFacts& facts, NodeId save);
 
-// Adds an edit that gives the setting another value; nothing where it has none of its own.
-void ReplaceValue(const Setting& setting, std::string_view text, RawFinding& finding);
-
 // "1e-12", "-1e+09": as short as it can be read.
 std::string ShowNumber(double value);
 
@@ -67,8 +64,8 @@ bool HasSeveralImports(const FileFacts& facts, NodeId expression);
 
 // How a finding that rests on an assumed autocast region is worded and rated.
 void NoteAssumed(const Value& value, RawFinding& finding);
-// The same for what is reported louder than info where the function's own text shows the type, and
-// only there: what callers hand in, and what is assumed, is an info.
+// The same for what is reported where the function's own text shows the type, and only there: what
+// callers hand in, and what is assumed, is a place to judge.
 void NoteUnlessShown(const Value& value, RawFinding& finding);
 
 }  // namespace mpnanny::check

@@ -248,14 +248,19 @@ bool ExpandedDistance(const FileFacts& facts, ValueTypes&, const Occurrence& at)
   return false;
 }
 
+// x.dtype
+static bool IsDtypeOfAnother(const FileFacts& facts, NodeId expression) {
+  const NodeId id = facts.syntax.Unwrap(expression);
+  return facts.syntax.Is(id, Kind::kAttribute) &&
+         facts.syntax.Text(facts.syntax.Child(id, PythonFields().attribute)) == "dtype";
+}
+
 bool OfPositions(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {
   // A move to a device is no cast.
   if (at.name == "to" && types.Of(at.node).type != Shown::kHalf) {
     const std::vector<NodeId> given = facts.names.Arguments(at.node);
     const bool typed = std::any_of(given.begin(), given.end(), [&](NodeId argument) {
-      const NodeId id = facts.syntax.Unwrap(argument);
-      return facts.syntax.Is(id, Kind::kAttribute) &&
-             facts.syntax.Text(facts.syntax.Child(id, PythonFields().attribute)) == "dtype";
+      return IsDtypeOfAnother(facts, argument);
     });
     if (!typed && types.Of(at.node).type != Shown::kUnknown) return false;
     if (!typed && given.size() == 1 &&
@@ -284,10 +289,8 @@ bool TypedLikeActivations(const FileFacts& facts, ValueTypes& types, const Occur
 static bool FollowsAnotherType(const FileFacts& facts, NodeId made) {
   const auto call = TorchCallAt(facts, made);
   if (!call) return false;
-  const NodeId dtype = facts.syntax.Unwrap(facts.names.Argument(made, -1, "dtype"));
   return call->name.ends_with("_like") || call->name.starts_with("new_") ||
-         (facts.syntax.Is(dtype, Kind::kAttribute) &&
-          facts.syntax.Text(facts.syntax.Child(dtype, PythonFields().attribute)) == "dtype");
+         IsDtypeOfAnother(facts, facts.names.Argument(made, -1, "dtype"));
 }
 
 bool TypesMayDiffer(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {

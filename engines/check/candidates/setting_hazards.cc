@@ -105,11 +105,10 @@ constexpr SettingHazard kSettingTable[] = {
 
 std::span<const SettingHazard> SettingHazards() { return kSettingTable; }
 
-void AddSettingCandidates(const Unit& unit, const std::vector<Settings>& settings,
+void AddSettingCandidates(const Unit& unit, const TextIndex& lines,
+                          const std::vector<Settings>& settings,
                           const std::function<bool(std::string_view rule)>& wanted,
                           Suppressions& suppressions, std::vector<Candidate>* candidates) {
-  if (settings.empty()) return;
-  const TextIndex lines(unit.Text());
   for (const Settings& all : settings) {
     for (const SettingHazard& hazard : kSettingTable) {
       const Setting* const one = all.Find(hazard.option);

@@ -1,4 +1,4 @@
-// Candidates in what a training framework is told: settings that are allowed and that cost
+// Candidates among the settings of a training framework: those that are allowed and that cost
 // precision or steps.
 //
 // Constant data and a free function without state.
@@ -29,8 +29,9 @@ struct SettingHazard {
 std::span<const SettingHazard> SettingHazards();
 
 // Adds the candidates of `settings`, which stand in `unit`; nothing that a comment silences.
-// `wanted`: whether candidates of that rule's page count.
-void AddSettingCandidates(const Unit& unit, const std::vector<Settings>& settings,
+// `lines`: of its text. `wanted`: whether candidates of that rule's page count.
+void AddSettingCandidates(const Unit& unit, const TextIndex& lines,
+                          const std::vector<Settings>& settings,
                           const std::function<bool(std::string_view rule)>& wanted,
                           Suppressions& suppressions, std::vector<Candidate>* candidates);
 

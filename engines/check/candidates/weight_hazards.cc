@@ -134,10 +134,11 @@ void OfSwitches(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   };
   for (const NodeId id : facts.assignments) {
     const NodeId target = facts.syntax.Child(id, PythonFields().left);
+    if (!facts.syntax.Is(facts.syntax.Child(id, PythonFields().right), Kind::kTrue) ||
+        !facts.syntax.Is(target, Kind::kAttribute))
+      continue;
     const std::string name = facts.names.Resolve(target);
-    if (facts.syntax.Is(facts.syntax.Child(id, PythonFields().right), Kind::kTrue) &&
-        facts.syntax.Is(target, Kind::kAttribute) && LastComponent(name) == "allow_tf32")
-      tf32(id);
+    if (LastComponent(name) == "allow_tf32") tf32(id);
   }
   for (const Call* call : facts.names.CallsNamed("set_float32_matmul_precision")) {
     const std::string_view level = Literal(facts, facts.names.Argument(call->node, 0, "precision"));

@@ -38,23 +38,4 @@ std::vector<ModelCall> FindModelCalls(const FileFacts& facts) {
   return found;
 }
 
-bool RunsInModel(const FileFacts& facts, NodeId node) {
-  const NodeId function = facts.syntax.FunctionOf(node);
-  const NodeId klass = facts.syntax.Enclosing(node, Kind::kClass);
-  if (function == 0 || klass == kNoNode || !facts.bindings.IsModuleClass(klass)) return false;
-  const std::string_view name =
-      facts.syntax.Text(facts.syntax.Child(function, PythonFields().name));
-  if (name.find("init") != std::string_view::npos ||
-      name.find("precompute") != std::string_view::npos)
-    return false;
-  // What __init__ calls fills tables, mostly.
-  const std::string call = "self." + std::string(name) + "(";
-  for (const Function& other : facts.bindings.functions()) {
-    if (other.klass == klass && other.name == "__init__" &&
-        facts.syntax.Text(other.node).find(call) != std::string_view::npos)
-      return false;
-  }
-  return true;
-}
-
 }  // namespace mpnanny::check

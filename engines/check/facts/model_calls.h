@@ -21,10 +21,6 @@ struct ModelCall {
 // imported names and classes are none.
 std::vector<ModelCall> FindModelCalls(const FileFacts& facts);
 
-// True in a method of a torch.nn.Module that runs with the model, so that a cast of the whole model
-// and an autocast region reach it: not in __init__, nor in a method that __init__ calls.
-bool RunsInModel(const FileFacts& facts, NodeId node);
-
 }  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_MODEL_CALLS_H_

@@ -55,7 +55,6 @@ void ProjectFacts::AddFile(const Syntax& syntax, const Names& names, const Regio
   scaler_state = scaler_state || scalers.Has(ScalerCall::Op::kStateDict) ||
                  HoldsAny(text, {"scaler.state_dict", "save_state(", "fabric.save",
                                  "save_checkpoint(self", "scaler_state", "'scaler'", "\"scaler\""});
-  packaged = packaged || names.ImportsModule("setuptools");
   apex = apex || names.ImportsModule("apex");
   deepspeed = deepspeed || names.ImportsModule("deepspeed");
   fsdp = fsdp || names.ImportsModule("torch.distributed.fsdp");

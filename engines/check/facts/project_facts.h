@@ -28,18 +28,11 @@ struct ProjectFacts {
   bool trains_under_autocast = false;
   // Somebody else may scale the loss: a framework, a wrapper, a scale made by hand.
   bool scaling_elsewhere = false;
-  bool packaged = false;  // setuptools is imported: others run its layers in types of their own
   // Frameworks that are imported.
   bool apex = false, deepspeed = false, fsdp = false, accelerate = false, lightning = false,
        hf_trainer = false;
 
   bool AssumeFp16() const { return fp16_on_cuda && !other_autocast; }
-
-  // True if anything lets a user of the project choose 16 bits.
-  bool HasHalfChoice() const {
-    return sixteen_bit || lowers_precision || deepspeed || apex || fsdp || accelerate ||
-           lightning || hf_trainer || packaged;
-  }
 
   // A project that never makes torch's scaler and has one of its own is under that one's rules.
   bool HasTorchScaler() const { return grad_scaler && (makes_scaler || !own_scaler); }

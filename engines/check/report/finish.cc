@@ -150,8 +150,9 @@ void NoteUnused(const Unit& unit, const Suppressions& suppressions, const RuleSe
   }
 }
 
-Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& rules,
-                const RuleChoice& choice, const Options& options, Suppressions& suppressions) {
+Finished Finish(const Unit& unit, const TextIndex& index, std::vector<RawFinding> raw,
+                const RuleSet& rules, const RuleChoice& choice, const Options& options,
+                Suppressions& suppressions) {
   Finished out;
   std::erase_if(raw, [&](const RawFinding& one) { return !choice.wanted[one.rule]; });
   if (raw.empty()) return out;
@@ -162,8 +163,6 @@ Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& ru
     return std::tie(a.rule, a.node, a.where.begin, low_a, a.guess, a.form) <
            std::tie(b.rule, b.node, b.where.begin, low_b, b.guess, b.form);
   });
-  std::optional<TextIndex> own;
-  const TextIndex& index = unit.facts ? unit.facts->lines : own.emplace(unit.text);
   // Lines for which a rule has something surer to say than a guess.
   std::set<std::pair<size_t, int>> surer;
   for (const RawFinding& one : raw) {

@@ -25,9 +25,10 @@ struct Finished {
 };
 
 // Takes the raw findings of `unit` whose rule is wanted there; of several by one rule on one node
-// the first. `options` say which of them to keep and to show.
-Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& rules,
-                const RuleChoice& choice, const Options& options, Suppressions& suppressions);
+// the first. `index`: of its text. `options` say which of them to keep and to show.
+Finished Finish(const Unit& unit, const TextIndex& index, std::vector<RawFinding> raw,
+                const RuleSet& rules, const RuleChoice& choice, const Options& options,
+                Suppressions& suppressions);
 
 // A note for each comment of `unit` that silenced nothing, unless its rule did not run at all.
 void NoteUnused(const Unit& unit, const Suppressions& suppressions, const RuleSet& rules,
