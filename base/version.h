@@ -14,7 +14,7 @@ extern const char kLibraries[];  // those that are linked in or compiled in: "tr
 // The database schema that this build's monitor writes, and the newest that its tools read (the row
 // schema.version of the table `meaning`). PRAGMA user_version is another number: the oldest schema
 // whose readers understand the file, 1.
-inline constexpr int kSchemaVersion = 2;
+inline constexpr int kSchemaVersion = 3;
 
 }  // namespace mpnanny
 

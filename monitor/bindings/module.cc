@@ -9,6 +9,7 @@
 #include "monitor/bindings/guarded.h"
 #include "monitor/bindings/judge_type.h"
 #include "monitor/bindings/origins.h"
+#include "monitor/bindings/rank_rows.h"
 #include "monitor/bindings/readings.h"
 #include "monitor/bindings/recorder_type.h"
 #include "monitor/core/alert_types.h"
@@ -47,6 +48,8 @@ PyMethodDef kModuleFunctions[] = {
      " | None"},
     {"dimension_losses", Method<&DimensionLossesOf>(), METH_VARARGS,
      "dimension_losses(tensor, format) -> [the fields of DimensionLoss] | None"},
+    {"rank_figures", Method<&RankFiguresOf>(), METH_VARARGS,
+     "rank_figures(tensor, first) -> (hash, numel, nonfinite, squares, a, b) | None"},
     {"alert_types", Method<&ListAlertTypes>(), METH_NOARGS, "[(type, severity, threshold)]"},
     {nullptr, nullptr, 0, nullptr}};
 PyModuleDef kModule = {PyModuleDef_HEAD_INIT,

@@ -15,6 +15,7 @@
 #include "monitor/bindings/held_recorder.h"
 #include "monitor/bindings/origins.h"
 #include "monitor/bindings/owned.h"
+#include "monitor/bindings/rank_rows.h"
 #include "monitor/bindings/recorder_object.h"
 #include "monitor/bindings/shadow.h"
 #include "monitor/bindings/step_tensors.h"
@@ -333,6 +334,9 @@ PyMethodDef kMethods[] = {
     {"shadow_step", Method<&ShadowStep>(), METH_VARARGS | METH_KEYWORDS, "as _core.pyi"},
     {"shadow_finding", Method<&ShadowFinding>(), METH_VARARGS | METH_KEYWORDS, "as _core.pyi"},
     {"shadow_profile", Method<&ShadowProfile>(), METH_VARARGS | METH_KEYWORDS, "as _core.pyi"},
+    {"rank_figure", Method<&RankFigure>(), METH_VARARGS,
+     "rank_figure(step, layer, what, holders, first, figures)"},
+    {"collective", Method<&Collective>(), METH_VARARGS, "as _core.pyi"},
     {"event", Method<&Event>(), METH_VARARGS, "event(step, type, detail)"},
     {"set_notes", Method<&SetNotes>(), METH_O, "set_notes(json)"},
     {"flush", Method<&Flush>(), METH_NOARGS, "flush()"},

@@ -57,6 +57,8 @@ class RunDatabase {
   Result<void> Insert(const ShadowFindingRow& row);  // the first time
   Result<void> Update(const ShadowFindingRow& row);  // what can change of it
   Result<void> Insert(const ShadowProfileRow& row);
+  Result<void> Insert(const RankFigureRow& row);
+  Result<void> Insert(const CollectiveRow& row);
   Result<void> SetNotes(const std::string& json);
   Result<void> SetPrecision(Precision precision);
   // The run that a first step > 0 continues: the newest one of the same name that has the step

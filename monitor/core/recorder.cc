@@ -179,6 +179,17 @@ void Recorder::ShadowProfile(ShadowProfileRow row) {
   if (layers_.IsAnnounced(row.layer)) file_->Put(std::move(row));
 }
 
+void Recorder::RankFigure(RankFigureRow row) {
+  Register();
+  if (layers_.IsAnnounced(row.layer)) file_->Put(std::move(row));
+}
+
+void Recorder::Collective(CollectiveRow row) {
+  Register();
+  if (row.layer && !layers_.IsAnnounced(*row.layer)) row.layer.reset();
+  file_->Put(std::move(row));
+}
+
 void Recorder::UpdatePrecision(const StepEnd& end) {
   if (end.scale) precision_.SeeScaler();
   if (!options_.run.precision.empty() || written_precision_ == precision_.name()) return;

@@ -109,6 +109,11 @@ class Recorder {
   // Ends the step. The alerts that are new.
   std::vector<AlertRow> EndStep(const StepEnd& end);
 
+  // What other ranks' databases are compared with. Rows of layers that are none of the run's are left
+  // out.
+  void RankFigure(RankFigureRow row);
+  void Collective(CollectiveRow row);
+
   void Event(std::optional<int64_t> step, std::string type, std::string detail) {
     file_->Event(step, std::move(type), std::move(detail));
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/run_words.h"
+#include "numerics/rank_figures.h"
 #include "numerics/tensor_stats.h"
 
 namespace mpnanny {
@@ -150,6 +151,24 @@ struct ShadowProfileRow {
   std::optional<int64_t> dtype, operators;
   std::optional<double> error, amplification, absmax, rms;
   std::optional<double> fp16, bf16, e4m3, e5m2, fp16_overflow, fp16_underflow;
+};
+
+// What ranks compare of one tensor in one step.
+struct RankFigureRow {
+  int64_t step = 0, layer = 0, what = 0;  // what: as rank_figures.what
+  std::string holders;                    // "0-3"; empty: NULL
+  int64_t first = 0;
+  RankFigures figures;
+};
+
+// One call of torch.distributed. Ids of layers are LayerRow::id.
+struct CollectiveRow {
+  int64_t step = 0, sequence = 0;
+  std::string operation, reduction, ranks, source, phase;  // all but the first may be empty: NULL
+  std::optional<int64_t> layer;
+  bool gradient = false;
+  RankFigures in, out;
+  std::optional<double> value_in, value_out, kept;
 };
 
 }  // namespace mpnanny

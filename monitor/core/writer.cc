@@ -67,7 +67,8 @@ void Writer::Put(Row row) {
     return;
   }
   bool hurry = false;
-  if (std::holds_alternative<SampleRow>(row) || std::holds_alternative<ShadowProfileRow>(row)) {
+  if (std::holds_alternative<SampleRow>(row) || std::holds_alternative<ShadowProfileRow>(row) ||
+      std::holds_alternative<RankFigureRow>(row)) {
     if (queued_samples_ >= kMaxSamples || no_room_) {
       ++dropped_;
       return;

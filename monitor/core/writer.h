@@ -50,7 +50,8 @@ struct LayersRow {
 };
 using Row = std::variant<StepRow, SampleRow, AlertRow, AlertUpdate, LayersRow, LayerRow,
                          PositionRow, EventRow, NotesRow, PrecisionRow, ParentRow, ShadowStepRow,
-                         ShadowFindingRow, FindingUpdate, ShadowProfileRow>;
+                         ShadowFindingRow, FindingUpdate, ShadowProfileRow,
+                         RankFigureRow, CollectiveRow>;
 
 class Writer {
  public:

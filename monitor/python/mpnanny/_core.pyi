@@ -141,6 +141,32 @@ class Recorder:
         fp16_overflow: float | None,
         fp16_underflow: float | None,
     ) -> None: ...
+    def rank_figure(
+        self,
+        step: int,
+        layer: int,
+        what: int,
+        holders: str | None,
+        first: int,
+        figures: tuple[int, int, int, float, float, float],
+    ) -> None: ...
+    def collective(
+        self,
+        step: int,
+        sequence: int,
+        operation: str,
+        reduction: str | None,
+        ranks: str | None,
+        source: str | None,
+        phase: str | None,
+        layer: int | None,
+        gradient: bool,
+        before: tuple[int, int, int, float, float, float] | None,
+        after: tuple[int, int, int, float, float, float] | None,
+        value_before: float | None,
+        value_after: float | None,
+        kept: float | None,
+    ) -> None: ...
     def event(self, step: int | None, type: str, detail: str | None) -> None: ...
     def set_notes(self, json: str) -> None: ...
     def gradients_in_fp16(self, scale: float) -> tuple[int, int, int] | None: ...
@@ -151,6 +177,7 @@ class Recorder:
     def close(self, reason: str) -> str: ...
     def abandon(self) -> None: ...
 
+def rank_figures(tensor: Any, first: int) -> tuple[int, int, int, float, float, float] | None: ...
 def alert_types() -> Sequence[tuple[str, str, str]]: ...
 def nonfinite(tensors: Any) -> int: ...
 def figures(tensors: Any) -> tuple[int, int, int, int, float | None]: ...

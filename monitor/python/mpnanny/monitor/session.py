@@ -46,6 +46,8 @@ from ..process import ends
 from ..process.cell import current_cell
 from ..process.environment import rank_and_size
 from ..process.own_file import free_path
+from ..ranks.collectives import Collectives
+from ..ranks.comparison import RankComparison
 from ..relations.averages import StandingAverages
 from ..relations.dropped import DroppedGradients
 from ..relations.empty import EmptySteps
@@ -117,6 +119,7 @@ class Session:
         self._failure_kept = False
         rank, world_size = rank_and_size()
         console.rank = rank if world_size > 1 else None
+        self._ranks = world_size
         self.db = free_path(os.fspath(options.db), model, self.cell, rank, world_size)
         file = os.path.basename(self.db)
         console.name = options.name or f"{class_name(model)} ({file})"
@@ -178,6 +181,9 @@ class Session:
             UndoneLoads(model, shadow.found),
             MovedWeights(shadow.found, lambda: shadow.rounds_weights),
         )
+        if self._ranks > 1:
+            comparison = RankComparison(run)
+            events.add(comparison, Collectives(run, comparison))
         if options.folder is not None:
             events.add(Dump(run, console, self.db, options.folder))
         self.reporter = Reporter(run, self._course, console, lambda: self.run, options.on_alert)

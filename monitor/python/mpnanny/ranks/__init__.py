@@ -1,0 +1,3 @@
+"""What ranks of one training are compared by when their databases are read together. Nothing is
+sent between ranks for it.
+"""
