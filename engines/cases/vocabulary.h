@@ -224,6 +224,16 @@ inline constexpr Word kSigns[] = {
     {"zero-gradients", "gradients are exactly 0 from the first step on, of all weights or of some"},
     {"state-not-finite", "a state of the optimizer held NaN before the first step that broke"},
     {"fading-gradient", "gradients fade from layer to layer towards the input"},
+    {"rank-nan", "one rank made a value that is not finite, and a collective carried it to others"},
+    {"rank-reduced-twice", "gradients that were the same on all ranks already were summed again"},
+    {"rank-not-reduced", "a gradient was not reduced over the ranks that hold its parameter"},
+    {"rank-mean", "a gradient was not reduced by the rule of all others"},
+    {"rank-factors", "ranks scaled their gradients by different factors"},
+    {"rank-norm", "the norm that gradients are clipped by is not that of all ranks' gradients"},
+    {"rank-gradients", "ranks that hold the same parameter derived different gradients"},
+    {"rank-parameter", "a parameter that ranks should hold alike is not the same on all of them"},
+    {"rank-buffer", "a buffer that nobody writes to is not the same on all ranks"},
+    {"rank-sum-in-place", "a buffer that holds a sum over the ranks is summed over them again"},
     {"adversary-won", "of two networks that are trained against each other one has won"},
 };
 

@@ -197,12 +197,12 @@ def fsdp_norm_counted_twice(folder: str) -> None:
 
     def clip(step: int) -> None:
         square = torch.zeros(())
-        for parameter in net.parameters():
-            grad = parameter.grad
-            square += getattr(grad, "_local_tensor", grad).pow(2).sum()
         for parameter in (net.norm.weight, net.norm.bias):
             dist.all_reduce(parameter.grad)
             parameter.grad /= dist.get_world_size()
+        for parameter in net.parameters():
+            grad = parameter.grad
+            square += getattr(grad, "_local_tensor", grad).pow(2).sum()
         dist.all_reduce(square)
         scale = min(1.0, 0.5 / (float(square.sqrt()) + 1e-6))
         for parameter in net.parameters():

@@ -50,6 +50,7 @@ void WeighAgainstShadow(const ShadowEvidence& measured, std::vector<Claim>& clai
 
 std::vector<Claim> RunDetectors(const Facts& facts) {
   constexpr Detector kAll[] = {
+      DetectRanks,
       DetectForwardOverflow, DetectOriginPlace,     DetectSoftmaxOrigins,   DetectDomainOrigins,
       DetectRootGradient,    DetectOverflowOrigins, DetectNormOutputZero,   DetectRawInputs,
       DetectOptimizerOrigin, DetectLostGradients,   DetectScalerOrder,      DetectScalerRestart,

@@ -18,6 +18,7 @@
 #include "engines/diagnosis/facts/shadow_evidence.h"
 #include "engines/diagnosis/facts/turns.h"
 #include "engines/diagnosis/summary/summary.h"
+#include "engines/ranks/truths.h"
 #include "engines/runs/alert_detail.h"
 #include "engines/runs/alerts.h"
 #include "engines/runs/evaluations.h"
@@ -166,6 +167,7 @@ struct Facts {
   // Operators behind the onset, in the order in which one led to another.
   std::vector<NanOrigin> origins;
   ShadowEvidence measured;  // by shadow steps
+  ranks::Truths ranks;      // what they should agree on, and do not
   std::optional<Onset> onset;
   std::optional<Masked> masked;  // values that are not finite and that nothing came of
   // Of the onset, where an optimizer's step made it: its states that held NaN before that step.

@@ -213,6 +213,9 @@ Result<Facts> Gather(const runs::Source& source, CancelToken::Clock::duration li
   auto measured = ReadShadowEvidence(source, layers);
   if (!measured) return measured.error();
   facts.measured = *std::move(measured);
+  auto ranks = ranks::ReadTruths(source);
+  if (!ranks) return ranks.error();
+  facts.ranks = *std::move(ranks);
   auto onset = FindOnset(source, facts, steps.course(), layers, facts.masked);
   if (!onset) return onset.error();
   facts.onset = *std::move(onset);

@@ -144,8 +144,9 @@ class RankComparison(StepListener):
     # --- moments of the step ---
 
     def _pairs(self) -> list[tuple[int, Any]]:
-        watched = self._model.parameters
-        return list(zip(watched.layers, watched.parameters, strict=True))
+        """The watched parameters as the model has them now: FSDP2 exchanges them within a step."""
+        layers, named = self._model.layers_by_name, self._model.module.named_parameters()
+        return [(layers[name], each) for name, each in named if name in layers]
 
     def _holders_of(self, tensor: Any) -> Holders:
         known = self._known.get(id(tensor))
@@ -199,8 +200,9 @@ class RankComparison(StepListener):
         if not self.due or closure:
             return
         self._tell_derived(step)
-        for layer, parameter in zip(held.layers, held.parameters, strict=True):
-            if parameter.grad is not None:
+        held_by = {id(each) for group in optimizer.param_groups for each in group["params"]}
+        for layer, parameter in self._pairs():
+            if id(parameter) in held_by and parameter.grad is not None:
                 self._put(step, layer, USED, parameter, parameter.grad)
         if not self._used:
             self._used = True
@@ -217,9 +219,9 @@ class RankComparison(StepListener):
         self._after.clear()
 
     def _put_state(self, step: OpenStep) -> None:
-        parameters = len(self._model.parameters.layers)
-        for at, (layer, tensor) in enumerate(self.tensors()):
-            self._put(step, layer, PARAMETER if at < parameters else BUFFER, tensor, tensor)
+        for layer, tensor in self.tensors():
+            what = PARAMETER if isinstance(tensor, nn.Parameter) else BUFFER
+            self._put(step, layer, what, tensor, tensor)
 
     def step_ends(self, step: OpenStep) -> None:
         self._release()
