@@ -30,10 +30,11 @@ std::optional<double> ScaleOf(const runs::RankStep& step, int64_t rank) {
   std::vector<double> factors;
   for (const auto& [name, tensor] : step.tensors) {
     const auto each = tensor.find(rank);
-    if (each == tensor.end() || !each->second[Moment::kUsed]) continue;
+    if (each == tensor.end()) continue;
     const TensorFigure* before = each->second.Gradient(Moment::kAfterBackward);
-    if (!before || !(before->l2 > 0)) continue;
-    const auto factor = FactorOf(*each->second[Moment::kUsed], *before);
+    const TensorFigure* used = each->second.Gradient();
+    if (!before || !used || !(before->l2 > 0)) continue;
+    const auto factor = FactorOf(*used, *before);
     if (!factor) return std::nullopt;
     factors.push_back(*factor);
   }
@@ -63,7 +64,9 @@ void Judge::TakeGradient(const std::string& name, const Parts& parts, int64_t st
   Fault fault = Fault::kGradientsDiffer;
   if (derived && factors.size() == parts.size()) {
     const bool same_before = AreGradientsSame(parts, Moment::kDerived).value_or(false);
-    fault = same_before ? Fault::kFactorsDiffer : Fault::kNotReduced;
+    fault = same_before    ? Fault::kFactorsDiffer
+            : in_parallel_ ? Fault::kNotReduced
+                           : Fault::kGradientsDiffer;
   } else if (!derived && factors.size() == parts.size() &&
              AreGradientsSame(parts, Moment::kAfterBackward).value_or(false)) {
     fault = Fault::kFactorsDiffer;

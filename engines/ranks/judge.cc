@@ -19,10 +19,14 @@ bool StandsAlone(Fault fault) {
 void Judge::Take(const runs::RankStep& step) {
   for (const auto& [name, tensor] : step.tensors) {
     for (const auto& [rank, each] : tensor) ranks_.insert(rank);
-    if (IsSharded(tensor)) work_together_ = true;
+    if (IsSharded(tensor)) {
+      work_together_ = true;
+      // FSDP lets a module derive the whole parameter, tensor parallelism does not.
+      in_parallel_ = in_parallel_ || tensor.begin()->second[Moment::kDerived].has_value();
+    }
     const Parts parts = AllParts(tensor);
     if (!parts.empty() && IsReduced(parts)) {
-      work_together_ = true;
+      work_together_ = in_parallel_ = true;
       states_[name].reduced = true;
     }
   }

@@ -85,6 +85,7 @@ class Judge {
   std::set<int64_t> ranks_;
   std::vector<int64_t> steps_;
   bool work_together_ = false;  // a gradient was reduced, or a tensor is spread over ranks
+  bool in_parallel_ = false;    // on different data: gradients are reduced
   bool nonfinite_seen_ = false;
   std::map<std::string, std::map<int64_t, std::string>> tied_;  // by the first name: name by rank
 };

@@ -211,6 +211,16 @@ class References:
         if entry is not None:
             self.bytes -= entry.base.numel() * 8
 
+    def forget_sent(self, tensor: torch.Tensor) -> None:
+        """`tensor` gets values from other processes, in a narrower type than what it was made of:
+        a communication hook writes them back there, in a thread where no operator is heard.
+        """
+        size, bytes_each = tensor.untyped_storage().nbytes(), tensor.element_size()
+        for key, entry in list(self._entries.items()):
+            wider = entry.element.itemsize > bytes_each
+            if wider and entry.base.numel() == size // bytes_each:
+                self.bytes -= self._entries.pop(key).base.numel() * 8
+
     def _add(
         self, tensor: torch.Tensor, storage: Any, base: torch.Tensor | None, new: bool
     ) -> Entry:

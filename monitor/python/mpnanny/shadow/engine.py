@@ -300,6 +300,7 @@ class ShadowMode(StepMode):
         for tensor in tensors_of(written):
             self.changes.unwritten.writes(tensor, whole=True)
             self.references.forget(tensor)
+            self.references.forget_sent(tensor)
             self.restarts["communication"] += 1
         if self.lane is not None:
             self.lane.lost((written, {}))
