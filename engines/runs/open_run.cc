@@ -177,6 +177,9 @@ Result<Source> OpenTogether(std::vector<Member> members, const CancelToken& canc
   if (const std::string missing = MissingRanks(present, world_size); !missing.empty()) {
     source->notes.push_back(missing);
   }
+  if (auto behind = FallenBehind(*source); behind && !behind->empty()) {
+    source->notes.push_back(*std::move(behind));
+  }
   std::set<std::string> told(source->notes.begin(), source->notes.end());
   for (std::string& note : notes) {
     if (source->notes.size() < kMaxNotes && told.insert(note).second) {

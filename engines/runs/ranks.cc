@@ -8,6 +8,7 @@
 #include "base/resolved_path.h"
 #include "base/text.h"
 #include "engines/runs/alerts.h"
+#include "engines/runs/shadow_parts.h"
 #include "engines/runs/steps.h"
 
 namespace mpnanny::runs {
@@ -198,6 +199,40 @@ std::string RanksText(const std::vector<int64_t>& ranks, int64_t world_size) {
     return "all " + std::to_string(world_size) + " ranks";
   }
   return (ranks.size() == 1 ? "rank " : "ranks ") + Ranges(ranks);
+}
+
+Result<std::string> FallenBehind(const Source& source) {
+  // Ranks that one signal ends are not at the same step, and those that go on write by batches.
+  constexpr int64_t kEnded = 2, kRunning = 100;
+  std::vector<std::pair<int64_t, int64_t>> ends;  // rank, last step
+  for (size_t part = 0; part < PartsOf(source); ++part) {
+    const Run& run = RunOf(source, part);
+    const Ring& ring = part == 0 ? source.ring : source.others[part - 1].ring;
+    MPN_TRY_ASSIGN(auto row, DatabaseOf(source, part)
+                                 .Prepare("SELECT max(step) FROM step WHERE run_id=?1"));
+    row.Bind(1, *run.handle.run_id);
+    MPN_TRY_ASSIGN(auto there, row.Next());
+    int64_t last = there ? row.IntOr(0, -1) : -1;
+    if (RingBelongs(ring, run) && !ring.steps.empty())
+      last = std::max(last, ring.steps.back().step);
+    ends.emplace_back(run.rank, last);
+  }
+  int64_t newest = -1;
+  for (const auto& [rank, last] : ends) newest = std::max(newest, last);
+  const int64_t allowed = source.run.status == Status::kRunning ? kRunning : kEnded;
+  std::vector<int64_t> behind;
+  int64_t furthest = newest;
+  for (const auto& [rank, last] : ends) {
+    if (last >= newest - allowed) continue;
+    behind.push_back(rank);
+    furthest = std::min(furthest, last);
+  }
+  if (behind.empty()) return std::string();
+  std::sort(behind.begin(), behind.end());
+  return (behind.size() == 1 ? "Rank " : "Ranks ") + Ranges(behind) +
+         (behind.size() == 1 ? " has" : " have") + " no step after " + std::to_string(furthest) +
+         ", and others reach step " + std::to_string(newest) +
+         ": ended early, or fell behind (`rank` shows one alone).";
 }
 
 Result<FirstBad> FindFirstBad(const Database& database, const Run& run, const Ring& ring) {

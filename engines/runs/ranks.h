@@ -44,6 +44,10 @@ std::string MissingRanks(const std::vector<int64_t>& present, int64_t world_size
 // "rank 3", "ranks 0, 2 and 5", "all 8 ranks".
 std::string RanksText(const std::vector<int64_t>& ranks, int64_t world_size);
 
+// "Rank 3 ended at step 120, the others at 500 …" of ranks whose record ends earlier than that of
+// others; "" if none does.
+Result<std::string> FallenBehind(const Source& source);
+
 // Where a rank first went wrong, comparable: the rank with the least is looked at first.
 struct FirstBad {
   int backward = 2;  // 0: outside the backward pass, which is no scaler's normal work; 2: never

@@ -12,6 +12,7 @@
 #include "engines/pictures/course.h"
 #include "engines/pictures/heat_map.h"
 #include "engines/pictures/histograms.h"
+#include "engines/ranks/course.h"
 #include "engines/runs/run.h"
 #include "engines/runs/show.h"
 #include "tools/call.h"
@@ -82,6 +83,30 @@ Json HeatMapsJson(const HeatMaps& maps) {
           {"layers", std::move(layers)},      {"dtypes", maps.dtypes},
           {"maps", std::move(made)},          {"layers_left_out", maps.layers_left_out},
           {"samples_read", maps.samples_read}};
+}
+
+// As HeatMapsJson(): a row a rank.
+Json RanksJson(const ranks::Course& course) {
+  Json names = Json::array(), dtypes = Json::array(), made = Json::array();
+  for (const int64_t rank : course.ranks) {
+    names.push_back(std::to_string(rank));
+    dtypes.push_back("");
+  }
+  for (size_t figure = 0; figure < course.apart.size(); ++figure) {
+    Json rows = Json::array();
+    for (const std::vector<float>& row : course.apart[figure]) {
+      Json cells = Json::array();
+      for (const float cell : row)
+        cells.push_back(std::isnan(cell) ? Json() : JsonNumber(static_cast<double>(cell), 3));
+      rows.push_back(std::move(cells));
+    }
+    made.push_back(
+        {{"kind", ranks::kCourseFigures[figure]}, {"figure", "apart"}, {"rows", std::move(rows)}});
+  }
+  return {{"row", "rank"},
+          {"first_steps", course.steps}, {"last_steps", course.steps},
+          {"layers", std::move(names)},  {"dtypes", std::move(dtypes)},
+          {"maps", std::move(made)},     {"layers_left_out", course.ranks_left_out}};
 }
 
 Json HistogramsJson(const std::vector<Histogram>& histograms) {
@@ -233,6 +258,9 @@ Result<Json> RunData(const std::string& run, const ToolContext& context, bool de
       auto histograms = pictures::ReadHistograms(*source, IdsOf(layers, *maps));
       if (!histograms) return histograms.error();
       data["heat"] = HeatMapsJson(*maps);
+      auto ranks = ranks::ReadCourse(*source);
+      if (!ranks) return ranks.error();
+      if (!ranks->steps.empty()) data["ranks"] = RanksJson(*ranks);
       data["histograms"] = HistogramsJson(*histograms);
     }
     data["alerts"] = std::move(rows);

@@ -41,7 +41,7 @@ function heatTable(heat, map, rows, firstBad, onCell) {
   const kept = heat.first_steps.map((step, at) => at).filter((at) => map.rows.some((row) => row[at] !== null));
   const columns = kept.length, scale = scaleOf(map);
   const every = Math.max(1, Math.ceil(columns / 8));
-  const head = el("tr", {}, el("th", { scope: "col" }, t("layer")),
+  const head = el("tr", {}, el("th", { scope: "col" }, t(heat.row ?? "layer")),
     ...kept.map((column, at) => el("th", { scope: "col", "data-first": heat.first_steps[column], "data-last": heat.last_steps[column] }, el("span", { class: at % every === 0 ? null : "unseen" }, String(heat.first_steps[column])))));
   const body = rows.map((row) => el("tr", {}, el("th", { scope: "row" }, heat.layers[row] || "(model)"),
     ...kept.map((column) => {

@@ -1,7 +1,7 @@
 "use strict";
 // The sections of the page, each drawn from `data`. What is chosen (step, layer, figure) links them.
 let data = { runs: [] };
-const chosen = { step: null, map: 0, filter: "", rows: ROWS_AT_ONCE, layer: null, kind: "activation", at: null, format: "FP16", log: new Set(["loss_scale"]) };
+const chosen = { step: null, map: 0, rankMap: 0, filter: "", rows: ROWS_AT_ONCE, layer: null, kind: "activation", at: null, format: "FP16", log: new Set(["loss_scale"]) };
 let charts = [], histogramCharts = [], askedChart = null;
 const place = (id) => document.getElementById(id);
 function put(id, ...children) { place(id).replaceChildren(...children.filter((each) => each !== null && each !== undefined)); }
@@ -157,6 +157,21 @@ function drawHeat() {
   fits.length > rows.length ? el("button", { type: "button", class: "no-print", onclick: () => { chosen.rows = fits.length; drawHeat(); } }, t("more", { n: fits.length - rows.length })) : null,
   heat.layers_left_out ? el("p", {}, t("leftOut", { n: heat.layers_left_out })) : null);
 }
+// Ranks × steps: by how much each rank's figure lies apart from the ranks' median.
+function drawRanks() {
+  const ranks = data.runs[0].ranks;
+  const map = ranks.maps[Math.min(chosen.rankMap, ranks.maps.length - 1)];
+  const rows = ranks.layers.map((name, row) => row);
+  const table = heatTable(ranks, map, rows, null, (row, column, cell) => {
+    put("rank-cell", cell.getAttribute("aria-label"));
+    choose(ranks.first_steps[column]);
+  });
+  put("ranks", el("div", { class: "controls no-print" },
+    choice(t("figure"), ranks.maps.map((each, at) => [at, t(each.kind)]), chosen.rankMap, (value) => { chosen.rankMap = Number(value); drawRanks(); }),
+    el("span", { class: "soft" }, t("keys"))),
+  heatLegend(map), el("p", { class: "soft" }, t("apartWords")), el("p", { id: "rank-cell", "aria-live": "polite" }), el("div", { class: "scroll" }, table),
+  ranks.layers_left_out ? el("p", {}, t("ranksLeftOut", { n: ranks.layers_left_out })) : null);
+}
 function drawHistogramSection() {
   for (const chart of histogramCharts) chart.destroy();
   histogramCharts = [];
@@ -222,13 +237,13 @@ function choose(step) {
     told ? el("button", { type: "button", class: "link no-print", onclick: () => { told.scrollIntoView({ block: "center" }); told.focus(); } }, t("toDiagnosis")) : null, " ",
     el("button", { type: "button", class: "link no-print", onclick: () => choose(null) }, t("clear")));
 }
-const SECTIONS = { asked: drawAsked, diagnosis: drawDiagnosis, curves: drawCurves, heat: drawHeat, histogram: drawHistogramSection, alerts: drawAlerts };
+const SECTIONS = { asked: drawAsked, diagnosis: drawDiagnosis, curves: drawCurves, heat: drawHeat, ranks: drawRanks, histogram: drawHistogramSection, alerts: drawAlerts };
 // data.shown: the sections that are open; all where there is none.
 function draw() {
   drawHeader();
   for (const [name, drawSection] of Object.entries(SECTIONS)) {
     const section = place(name).parentElement;
-    section.hidden = (data.shown && !data.shown.includes(name)) || (name === "asked" && !data.asked);
+    section.hidden = (data.shown && !data.shown.includes(name)) || (name === "asked" && !data.asked) || (name === "ranks" && !data.runs[0].ranks);
     if (!section.hidden) drawSection();
   }
   if (chosen.step !== null) choose(chosen.step);
