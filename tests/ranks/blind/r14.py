@@ -8,7 +8,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel as DDP
 
-VOCAB, SEQ, BATCH, MASK_ID = 30, 8, 4, 0
+VOCAB, SEQ, BATCH, MASK_ID = 12, 8, 4, 0
 
 
 class MaskedEncoder(nn.Module):
