@@ -116,6 +116,11 @@ class Recorder:
         return out
 
     def differing(self, tables):
+        if self.dist.get_rank():
+            return {}
+        return self.compare(tables)
+
+    def compare(self, tables):
         """name -> (largest relative difference, ranks that differ from the first rank of the same place)"""
         out = {}
         for name in sorted({n for t in tables for n in t}):
@@ -166,7 +171,7 @@ class Recorder:
         self.note("gradient_not_finite", {n: 0 for t in grads for n, (_, g) in t.items() if not g.isfinite().all()},
                   ranks=[r for r, t in enumerate(grads) if any(not g.isfinite().all() for _, g in t.values())])
         factors = {}
-        for name, (_, mine) in grads[0].items():
+        for name, (_, mine) in grads[0].items() if self.dist.get_rank() == 0 else ():
             if not all(name in t for t in local) or not all(name in t for t in grads):
                 continue
             mean = sum(t[name].double() for t in local) / len(local)
@@ -262,6 +267,10 @@ def worker(name):
     module = importlib.util.module_from_spec(spec)
     sys.modules["program"] = module
     spec.loader.exec_module(module)
+    if os.environ.get("CHECK_TRACE"):
+        import faulthandler
+
+        faulthandler.dump_traceback_later(int(os.environ["CHECK_TRACE"]))
     recorder = Recorder(module)
     for own in ("clip_gradients", "clip_by_global_norm"):
         if hasattr(module, own):

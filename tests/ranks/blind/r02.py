@@ -106,6 +106,7 @@ def main():
         for i, layer in enumerate(model.layers):
             share = layer.moe.router.tokens_per_expert / layer.moe.router.tokens_per_expert.sum()
             print(f"layer {i} share of tokens", [round(v, 3) for v in share.tolist()], flush=True)
+    dist.barrier()
     dist.destroy_process_group()
 
 

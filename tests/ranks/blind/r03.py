@@ -121,6 +121,7 @@ def main():
         if step % 10 == 0 and rank == 0:
             print(f"step {step} loss {loss.item():.4f} grad_norm {grad_norm.item():.4f}", flush=True)
 
+    dist.barrier()
     dist.destroy_process_group()
 
 

@@ -61,11 +61,12 @@ def main():
                 loss = F.cross_entropy(ddp(x).flatten(0, 1), y.flatten()) / ACCUMULATE
                 loss.backward()
             total += loss.item()
-        torch.nn.utils.clip_grad_norm_(ddp.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(ddp.parameters(), 0.3)
         optimizer.step()
         if step % 10 == 0 and rank == 0:
             print(f"step {step} loss {total:.4f}", flush=True)
 
+    dist.barrier()
     dist.destroy_process_group()
 
 

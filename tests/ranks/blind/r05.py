@@ -96,6 +96,7 @@ def main():
     dist.barrier()
     if rank == 0:
         shutil.rmtree(folder[0])
+    dist.barrier()
     dist.destroy_process_group()
 
 

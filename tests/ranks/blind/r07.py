@@ -66,7 +66,7 @@ def main():
         tokens = (start + stride * torch.arange(SEQ + 1)) % VOCAB
         loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
         loss.backward()
-        grad_norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        grad_norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.3)
         optimizer.step()
         optimizer.zero_grad()
         if step % 10 == 0:
@@ -76,6 +76,7 @@ def main():
             if rank == 0:
                 print(f"step {step} loss {mean.item() / dist.get_world_size():.4f} grad_norm {value:.4f}", flush=True)
 
+    dist.barrier()
     dist.destroy_process_group()
 
 

@@ -68,6 +68,7 @@ def main():
                 print(f"epoch {epoch} step {step} loss {loss.item():.4f}", flush=True)
             step += 1
 
+    dist.barrier()
     dist.destroy_process_group()
 
 

@@ -108,6 +108,7 @@ def main():
         if step % 10 == 0 and rank == 0:
             print(f"step {step} loss {loss.item():.4f} tokens {model.moe.tokens_seen.tolist()}", flush=True)
 
+    dist.barrier()
     dist.destroy_process_group()
 
 

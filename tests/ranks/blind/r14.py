@@ -54,6 +54,7 @@ def main():
         if step % 10 == 0 and rank == 0:
             print(f"step {step} loss {loss.item():.4f}", flush=True)
 
+    dist.barrier()
     dist.destroy_process_group()
 
 

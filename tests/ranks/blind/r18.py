@@ -75,6 +75,7 @@ def main():
             if rank == 0:
                 print(f"step {step} loss {whole.item():.4f} tokens {int(count)}", flush=True)
 
+    dist.barrier()
     dist.destroy_process_group()
 
 
