@@ -2,6 +2,7 @@
 
 Small convolutional classifier on synthetic pictures, DDP with a compressed gradient exchange.
 """
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn
@@ -60,7 +61,9 @@ def main():
         grad_norm = torch.nn.utils.clip_grad_norm_(ddp.parameters(), 1.0)
         optimizer.step()
         if step % 10 == 0 and rank == 0:
-            print(f"step {step} loss {loss.item():.4f} grad_norm {grad_norm.item():.3f}", flush=True)
+            print(
+                f"step {step} loss {loss.item():.4f} grad_norm {grad_norm.item():.3f}", flush=True
+            )
 
     dist.barrier()
     dist.destroy_process_group()

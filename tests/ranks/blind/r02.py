@@ -2,6 +2,7 @@
 
 Mixture of experts with a bias that balances the load (no auxiliary loss), data parallel by DDP.
 """
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn
@@ -24,7 +25,9 @@ class TopKRouter(nn.Module):
         weights = weights / weights.sum(-1, keepdim=True)
         if self.training:
             with torch.no_grad():
-                self.tokens_per_expert += torch.bincount(chosen.flatten(), minlength=self.num_experts)
+                self.tokens_per_expert += torch.bincount(
+                    chosen.flatten(), minlength=self.num_experts
+                )
         return weights, chosen
 
 
@@ -33,7 +36,8 @@ class MoE(nn.Module):
         super().__init__()
         self.router = TopKRouter(dim, num_experts, top_k)
         self.experts = nn.ModuleList(
-            nn.Sequential(nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, dim)) for _ in range(num_experts)
+            nn.Sequential(nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, dim))
+            for _ in range(num_experts)
         )
 
     def forward(self, x):

@@ -1,7 +1,9 @@
 """ranks: 2
 
-Small causal transformer, tensor parallel over two ranks (DTensor), gradients clipped by their global norm.
+Small causal transformer, tensor parallel over two ranks (DTensor), gradients clipped by their
+global norm.
 """
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn
@@ -23,7 +25,9 @@ class Attention(nn.Module):
 
     def forward(self, x):
         b, s, _ = x.shape
-        q, k, v = (w(x).view(b, s, -1, DIM // HEADS).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
+        q, k, v = (
+            w(x).view(b, s, -1, DIM // HEADS).transpose(1, 2) for w in (self.wq, self.wk, self.wv)
+        )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.wo(y.transpose(1, 2).reshape(b, s, -1))
 
@@ -119,7 +123,9 @@ def main():
         grad_norm = clip_gradients(model.parameters(), 0.5, mesh.get_group("tp"))
         optimizer.step()
         if step % 10 == 0 and rank == 0:
-            print(f"step {step} loss {loss.item():.4f} grad_norm {grad_norm.item():.4f}", flush=True)
+            print(
+                f"step {step} loss {loss.item():.4f} grad_norm {grad_norm.item():.4f}", flush=True
+            )
 
     dist.barrier()
     dist.destroy_process_group()

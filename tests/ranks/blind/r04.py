@@ -2,6 +2,7 @@
 
 Character model (GRU) with gradient accumulation over four micro-batches, DDP.
 """
+
 import contextlib
 
 import torch
@@ -11,8 +12,9 @@ import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 TEXT = (
-    "the quick brown fox jumps over the lazy dog and then sleeps under the old tree until the morning comes "
-    "when it wakes and looks for the same dog who has gone to the river with the rest of the village "
+    "the quick brown fox jumps over the lazy dog and then sleeps under the old tree until "
+    "the morning comes when it wakes and looks for the same dog who has gone to the river "
+    "with the rest of the village "
 ) * 8
 CHARS = sorted(set(TEXT))
 ACCUMULATE = 4

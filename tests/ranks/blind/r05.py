@@ -1,7 +1,9 @@
 """ranks: 2
 
-Tabular classifier under DDP in two legs: train, write a checkpoint, build everything anew, resume.
+Tabular classifier under DDP in two legs: train, write a checkpoint, build everything anew,
+resume.
 """
+
 import os
 import shutil
 import tempfile

@@ -1,7 +1,9 @@
 """ranks: 4
 
-Image-text contrastive training: features are gathered from all ranks, DDP averages the gradients.
+Image-text contrastive training: features are gathered from all ranks, DDP averages the
+gradients.
 """
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn
@@ -65,7 +67,7 @@ class GatherLayer(torch.autograd.Function):
 
 
 class PairDataset:
-    """Pictures and captions made on the fly; a picture whose file cannot be read comes out black."""
+    """Pictures and captions made on the fly; a picture that cannot be read comes out black."""
 
     unreadable = {3439}
 
@@ -97,7 +99,7 @@ def main():
 
     for step in range(35):
         items = [dataset[i] for i in order[step * batch : (step + 1) * batch]]
-        images, tokens = (torch.stack(column) for column in zip(*items))
+        images, tokens = (torch.stack(column) for column in zip(*items, strict=True))
         image, text, scale = ddp(images, tokens)
         all_image = GatherLayer.apply(image)
         all_text = GatherLayer.apply(text)

@@ -2,6 +2,7 @@
 
 Small language model under HSDP: two replicas, each sharded over two ranks (FSDP2), mixed mesh.
 """
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn
@@ -70,11 +71,11 @@ def main():
         optimizer.step()
         optimizer.zero_grad()
         if step % 10 == 0:
-            mean = loss.detach().clone()
+            mean = loss.detach() / dist.get_world_size()
             dist.all_reduce(mean, op=dist.ReduceOp.SUM)
             value = grad_norm.full_tensor().item()
             if rank == 0:
-                print(f"step {step} loss {mean.item() / dist.get_world_size():.4f} grad_norm {value:.4f}", flush=True)
+                print(f"step {step} loss {mean.item():.4f} grad_norm {value:.4f}", flush=True)
 
     dist.barrier()
     dist.destroy_process_group()

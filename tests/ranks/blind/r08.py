@@ -2,6 +2,7 @@
 
 Fine-tuning with low-rank adapters; data parallel written by hand.
 """
+
 import math
 
 import torch
@@ -15,7 +16,8 @@ class Encoder(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(vocab, dim)
         self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(dim, 4, 2 * dim, dropout=0.0, batch_first=True) for _ in range(2)
+            nn.TransformerEncoderLayer(dim, 4, 2 * dim, dropout=0.0, batch_first=True)
+            for _ in range(2)
         )
         self.classifier = nn.Linear(dim, classes)
 

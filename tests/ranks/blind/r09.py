@@ -1,7 +1,9 @@
 """ranks: 2
 
-Language model cut into two pipeline stages by hand; input and output embedding are one matrix, held by both stages.
+Language model cut into two pipeline stages by hand; input and output embedding are one matrix,
+held by both stages.
 """
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn
@@ -17,7 +19,9 @@ class Block(nn.Module):
         self.attn = nn.MultiheadAttention(DIM, 4, batch_first=True)
         self.norm2 = nn.LayerNorm(DIM)
         self.mlp = nn.Sequential(nn.Linear(DIM, 2 * DIM), nn.GELU(), nn.Linear(2 * DIM, DIM))
-        self.register_buffer("causal", torch.triu(torch.ones(SEQ, SEQ, dtype=torch.bool), 1), persistent=False)
+        self.register_buffer(
+            "causal", torch.triu(torch.ones(SEQ, SEQ, dtype=torch.bool), 1), persistent=False
+        )
 
     def forward(self, x):
         h = self.norm1(x)

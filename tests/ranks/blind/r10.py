@@ -1,7 +1,9 @@
 """ranks: 2
 
-Residual network with batch norm, every rank keeps its own running statistics; the data set does not divide evenly.
+Residual network with batch norm, every rank keeps its own running statistics; the data set does
+not divide evenly.
 """
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn
@@ -55,7 +57,9 @@ def main():
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05, momentum=0.9, nesterov=True)
     dataset = make_dataset()
     mine = Subset(dataset, list(range(rank, len(dataset), world)))
-    loader = DataLoader(mine, batch_size=14, shuffle=True, generator=torch.Generator().manual_seed(rank))
+    loader = DataLoader(
+        mine, batch_size=14, shuffle=True, generator=torch.Generator().manual_seed(rank)
+    )
 
     step = 0
     for epoch in range(8):

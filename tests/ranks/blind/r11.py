@@ -1,7 +1,9 @@
 """ranks: 2
 
-Two-tower rating model; data parallel by hand, gradients exchanged in buckets from the last layer to the first.
+Two-tower rating model; data parallel by hand, gradients exchanged in buckets from the last
+layer to the first.
 """
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn

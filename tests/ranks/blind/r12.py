@@ -2,6 +2,7 @@
 
 Small language model under FSDP2 with its own gradient clipping.
 """
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn
@@ -59,7 +60,8 @@ class Decoder(nn.Module):
 @torch.no_grad()
 def clip_gradients(parameters, max_norm):
     grads = [p.grad.to_local() for p in parameters if p.grad is not None]
-    total_norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in grads]))  # @fault
+    norms = torch.stack([torch.linalg.vector_norm(g) for g in grads])
+    total_norm = torch.linalg.vector_norm(norms)  # @fault
     scale = torch.clamp(max_norm / (total_norm + 1e-6), max=1.0)
     torch._foreach_mul_(grads, scale)
     return total_norm
@@ -89,7 +91,9 @@ def main():
         grad_norm = clip_gradients(model.parameters(), 0.3)
         optimizer.step()
         if step % 10 == 0 and rank == 0:
-            print(f"step {step} loss {loss.item():.4f} grad_norm {grad_norm.item():.4f}", flush=True)
+            print(
+                f"step {step} loss {loss.item():.4f} grad_norm {grad_norm.item():.4f}", flush=True
+            )
 
     dist.barrier()
     dist.destroy_process_group()

@@ -1,7 +1,9 @@
 """ranks: 2
 
-Mixture of experts with expert parallelism: every rank owns two of the four experts, tokens travel by all-to-all.
+Mixture of experts with expert parallelism: every rank owns two of the four experts, tokens
+travel by all-to-all.
 """
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn
@@ -106,7 +108,10 @@ def main():
             p.grad /= world
         optimizer.step()
         if step % 10 == 0 and rank == 0:
-            print(f"step {step} loss {loss.item():.4f} tokens {model.moe.tokens_seen.tolist()}", flush=True)
+            print(
+                f"step {step} loss {loss.item():.4f} tokens {model.moe.tokens_seen.tolist()}",
+                flush=True,
+            )
 
     dist.barrier()
     dist.destroy_process_group()

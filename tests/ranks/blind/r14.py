@@ -2,6 +2,7 @@
 
 Masked-token pretraining of a small recurrent encoder, DDP.
 """
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn
@@ -45,7 +46,9 @@ def main():
     for step in range(40):
         tokens, target, mask = make_batch(data)
         logits = ddp(tokens)
-        per_token = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none").view_as(target)
+        per_token = F.cross_entropy(
+            logits.flatten(0, 1), target.flatten(), reduction="none"
+        ).view_as(target)
         loss = (per_token * mask).sum() / mask.sum()  # @fault
         optimizer.zero_grad()
         loss.backward()

@@ -1,7 +1,9 @@
 """ranks: 4
 
-Transformer on a 2D mesh: two data-parallel replicas, each tensor parallel over two ranks (DTensor).
+Transformer on a 2D mesh: two data-parallel replicas, each tensor parallel over two ranks
+(DTensor).
 """
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn
@@ -23,7 +25,10 @@ class Attention(nn.Module):
 
     def forward(self, x):
         b, s, _ = x.shape
-        q, k, v = (p(x).view(b, s, -1, DIM // HEADS).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (
+            p(x).view(b, s, -1, DIM // HEADS).transpose(1, 2)
+            for p in (self.q_proj, self.k_proj, self.v_proj)
+        )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.o_proj(y.transpose(1, 2).reshape(b, s, -1))
 

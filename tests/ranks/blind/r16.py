@@ -2,6 +2,7 @@
 
 Denoising autoencoder under DDP; the optimizer's state is spread over the ranks.
 """
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn

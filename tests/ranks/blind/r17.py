@@ -1,7 +1,9 @@
 """ranks: 2
 
-FSDP2 fine-tuning: rank 0 reads the weights, the other ranks receive them when the model is sharded.
+FSDP2 fine-tuning: rank 0 reads the weights, the other ranks receive them when the model is
+sharded.
 """
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn
@@ -37,8 +39,13 @@ class Attention(nn.Module):
 
     def forward(self, x):
         b, s, d = x.shape
-        q, k, v = (p(x).view(b, s, HEADS, -1).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
-        y = F.scaled_dot_product_attention(self.rotary_emb(q), self.rotary_emb(k), v, is_causal=True)
+        q, k, v = (
+            p(x).view(b, s, HEADS, -1).transpose(1, 2)
+            for p in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        y = F.scaled_dot_product_attention(
+            self.rotary_emb(q), self.rotary_emb(k), v, is_causal=True
+        )
         return self.o_proj(y.transpose(1, 2).reshape(b, s, d))
 
 
@@ -94,7 +101,9 @@ def main():
     for layer in model.layers:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    set_model_state_dict(model, state, options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
+    set_model_state_dict(
+        model, state, options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+    )
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3)
     data = torch.Generator().manual_seed(45 + rank)

@@ -1,7 +1,9 @@
 """ranks: 2
 
-Sequence model on texts of uneven length; data parallel by hand, the loss is per token of the whole step.
+Sequence model on texts of uneven length; data parallel by hand, the loss is per token of the
+whole step.
 """
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn
@@ -62,7 +64,9 @@ def main():
         count = (tags != -100).sum()
         dist.all_reduce(count)
         logits = model(tokens)
-        total = F.cross_entropy(logits.flatten(0, 1), tags.flatten(), ignore_index=-100, reduction="sum")
+        total = F.cross_entropy(
+            logits.flatten(0, 1), tags.flatten(), ignore_index=-100, reduction="sum"
+        )
         loss = total / count
         optimizer.zero_grad()
         loss.backward()

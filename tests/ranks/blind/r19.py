@@ -1,7 +1,9 @@
 """ranks: 2
 
-Patch transformer for small pictures, DDP; the normalisation layers' gradients are kept in step between the ranks.
+Patch transformer for small pictures, DDP; the normalisation layers' gradients are kept in step
+between the ranks.
 """
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn
@@ -46,7 +48,8 @@ def allreduce_layernorm_grads(model):
             grads.append(p.grad)
     flat = torch._utils._flatten_dense_tensors(grads)
     dist.all_reduce(flat)  # @fault
-    for grad, synced in zip(grads, torch._utils._unflatten_dense_tensors(flat, grads)):
+    whole = torch._utils._unflatten_dense_tensors(flat, grads)
+    for grad, synced in zip(grads, whole, strict=True):
         grad.copy_(synced)
 
 

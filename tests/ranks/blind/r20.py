@@ -1,7 +1,9 @@
 """ranks: 2
 
-Encoder for sequence classification, tensor parallel over two ranks (DTensor), dropout inside and outside the shards.
+Encoder for sequence classification, tensor parallel over two ranks (DTensor), dropout inside
+and outside the shards.
 """
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn
@@ -70,7 +72,9 @@ class Classifier(nn.Module):
 def clip_gradients(parameters, max_norm, group):
     whole, pieces, grads = torch.zeros(()), torch.zeros(()), []
     for p in parameters:
-        sharded = isinstance(p.grad, DTensor) and any(placement.is_shard() for placement in p.grad.placements)
+        sharded = isinstance(p.grad, DTensor) and any(
+            placement.is_shard() for placement in p.grad.placements
+        )
         grad = p.grad.to_local() if isinstance(p.grad, DTensor) else p.grad
         grads.append(grad)
         if sharded:
@@ -108,7 +112,9 @@ def main():
         grad_norm = clip_gradients(list(model.parameters()), 0.5, mesh.get_group("tp"))
         optimizer.step()
         if step % 10 == 0 and rank == 0:
-            print(f"step {step} loss {loss.item():.4f} grad_norm {grad_norm.item():.4f}", flush=True)
+            print(
+                f"step {step} loss {loss.item():.4f} grad_norm {grad_norm.item():.4f}", flush=True
+            )
 
     dist.barrier()
     dist.destroy_process_group()
