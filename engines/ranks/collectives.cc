@@ -12,6 +12,7 @@ namespace {
 // of the last one at call t), so the first ones say nothing.
 constexpr size_t kFirstCalls = 4, kLeastCalls = 3;
 constexpr double kHeld = 0.9;
+constexpr size_t kMostNamed = 16;  // gradients that are not finite
 
 // Calls that ranks made together: the same place in the order of a step.
 std::map<int64_t, std::vector<const runs::RankCollective*>> Together(const runs::RankStep& step) {
@@ -103,7 +104,10 @@ void Judge::TakeNonFinite(const runs::RankStep& step) {
                          AnyNonFinite(each, Moment::kClipped) || AnyNonFinite(each, Moment::kUsed);
       if (own) derived.insert(rank);
       if (own || later) carried.insert(rank);
-      if (own && found.tensors.size() < 4 && makers.empty()) found.tensors.push_back(name);
+      const bool makes =
+          makers.empty() || std::find(makers.begin(), makers.end(), rank) != makers.end();
+      const bool listed = !found.tensors.empty() && found.tensors.back() == name;
+      if (own && makes && !listed && found.tensors.size() < kMostNamed) found.tensors.push_back(name);
     }
   }
   any = any || !carried.empty();

@@ -81,14 +81,15 @@ void Judge::TakeGradient(const std::string& name, const Parts& parts, int64_t st
   }
 }
 
-// Copies of one tensor that ranks hold under different names: of a pipeline's first and last stage.
+// Copies of one tensor that ranks hold, under one name or several: of a pipeline's first and last
+// stage. Nothing says that they belong together but that they began with the same bits.
 void Judge::TakeTied(const runs::RankStep& step) {
   if (steps_.empty()) {
     std::map<int64_t, std::map<int64_t, std::string>> by_hash;
     for (const auto& [name, tensor] : step.tensors) {
       for (const auto& [rank, each] : tensor) {
         const auto& value = each[Moment::kParameter];
-        if (!value || value->numel < kLeastTied || tensor.size() == ranks_.size()) continue;
+        if (!value || value->numel < kLeastTied) continue;
         const double square = value->l2 * value->l2;
         if (square == 0 || square == static_cast<double>(value->numel)) continue;  // 0 or 1
         by_hash[value->hash].try_emplace(rank, name);
@@ -99,6 +100,8 @@ void Judge::TakeTied(const runs::RankStep& step) {
     }
   }
   for (const auto& [first, names] : tied_) {
+    const auto known = step.tensors.find(first);
+    if (known != step.tensors.end() && !Comparable(first, known->second).empty()) continue;
     Parts parts;
     for (const auto& [rank, name] : names) {
       const auto tensor = step.tensors.find(name);

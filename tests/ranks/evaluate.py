@@ -64,12 +64,13 @@ def judge(label: dict[str, Any], answer: dict[str, Any]) -> tuple[bool, dict[str
     first = causes[0] if causes else {}
     text = json.dumps([first.get("title"), first.get("evidence"), answer.get("first_bad")])
     said = [int(each) for each in re.findall(r"step (\d+)", text)]
-    step = answer.get("first_bad", {}).get("step")
+    step = (answer.get("first_bad") or {}).get("step")
+    steps = said if step is None else [step, *said]
     ranks = label["ranks_at_fault"]
     told = {
         "verdict": answer["verdict"] != "healthy",
         "kind": bool(re.search(KINDS[label["kind"]], str(first.get("title")))),
-        "step": any(each in (label["first_step"], label["first_step"] + 1) for each in [step, *said]),
+        "step": any(label["first_step"] <= each <= label["first_step"] + 1 for each in steps),
         "tensor": not label["tensors"] or any(each in text for each in label["tensors"]),
         "ranks": not ranks
         or "Each rank" in text
@@ -86,7 +87,9 @@ def main() -> None:
         if len(sys.argv) > 3 and name not in sys.argv[3:]:
             continue
         place = folder / name
-        seconds = record(programs / f"{name}.py", place, label["ranks"]) if not place.exists() else 0
+        seconds = (
+            record(programs / f"{name}.py", place, label["ranks"]) if not place.exists() else 0
+        )
         answer = ask(place)
         right, told = judge(label, answer)
         broken += label["broken"]
@@ -97,7 +100,7 @@ def main() -> None:
         print(f"{name} {'right' if right else 'WRONG'} {label['kind']} {seconds:.0f} s")
         print(f"   label: step {label['first_step']}, {label['tensors'][:3]}, {label['says']}")
         print(f"   said:  {answer['verdict']}: {causes[0]['title'] if causes else '-'}")
-        for each in (causes[0]["evidence"][:2] if causes else []):
+        for each in causes[0]["evidence"][:2] if causes else []:
             print(f"          {each}")
         if told and not right:
             print(f"   lacks: {[each for each, yes in told.items() if not yes]}")

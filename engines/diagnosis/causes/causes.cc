@@ -354,6 +354,10 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
     const bool leads = &facts.measured.mechanisms[i] == leading;
     if (!leads && IsConsequence(facts, *leading, facts.measured.mechanisms[i])) continue;
     causes.push_back(FromMechanism(facts, i));
+    // Whose it is stands beside where it was made.
+    const Claim* of_rank = leads ? FindClaim(claims, "rank-nan") : nullptr;
+    if (of_rank && ExplainsOnset(facts, *leading))
+      causes.back().evidence.push_back(of_rank->sentence);
     // Cases were weighed against what the leading one says of precision. One that the record proves
     // by itself says more than a measurement that is not sure to be the cause.
     const bool says_more = !cases.empty() && IsCause(cases.front()) && !IsCause(causes.back());

@@ -75,6 +75,10 @@ Words WordsOfNan(const Finding& f) {
                           "第 {0} 步中，{1} 把非有限值交给了 {2}{3}；其他 rank "
                           "在此之前都是有限的。"),
                      {f.step, who, EscapeControl(f.operation, 40), At(f.source)});
+  if (!f.tensors.empty()) {
+    words.sentence += Sentence(Form("Not finite there: the gradient of {0}.", "那里非有限的是 {0} 的梯度。"),
+                               {Names(f)});
+  }
   words.title = {Form("NaN or Inf of {0}, which the collective carried to all others",
                       "{0} 产生的 NaN 或 Inf，由集合通信带给了所有其他 rank"),
                  {who}};

@@ -128,8 +128,9 @@ class Collectives(StepListener):
     def _begins(
         self, read: Callable[..., _Call], args: Any, kwargs: Any
     ) -> tuple[_Call, Any, float | None] | None:
-        step = self.state.open
-        if step is None or self._sequence >= MOST_CALLS or not self.state.thread.is_here():
+        if self.state.number < 0 or self._sequence >= MOST_CALLS:
+            return None
+        if self.state.open is not None and not self.state.thread.is_here():
             return None
         call = read(*args, **kwargs)
         if not isinstance(call.given, torch.Tensor):
@@ -149,27 +150,24 @@ class Collectives(StepListener):
 
     @harmless
     def _ended(self, call: _Call, before: Any, kept: float | None, result: Any) -> None:
-        step = self.state.open
-        if step is None:
-            return
         made = _made(call, result)
         if not isinstance(before, Pending):
             bad = NAN | POSINF | NEGINF
             if before & bad or made is None or not nonfinite(made) & bad:
                 return
             before = Pending((0, call.given.numel(), 0, math.nan, math.nan, math.nan))
-        self._put(step, call, before, _of_all(made), kept)
+        self._put(call, before, _of_all(made), kept)
         self._keep(call, made)
 
     def _put(
         self,
-        step: OpenStep,
         call: _Call,
         before: Pending,
         after: Pending,
         kept: float | None,
     ) -> None:
-        number, sequence = step.number, self._sequence
+        step = self.state.open  # None: after the update, which belongs to the step before
+        number, sequence = self.state.number, self._sequence
         self._sequence += 1
         file, line = users_line()
         source = self._record.source(f"{file}:{line}") if file else None
@@ -177,7 +175,8 @@ class Collectives(StepListener):
         layer, gradient = (found[0], found[1]) if found else (None, False)
         ranks = ranges(torch.distributed.get_process_group_ranks(call.group))
         in_backward = graph_task_id() != -1
-        phase = "backward" if in_backward else "optimizer" if step.backwards else "forward"
+        before_loss = step is not None and not step.backwards
+        phase = "backward" if in_backward else "forward" if before_loss else "optimizer"
 
         def put(figures: Figures | None) -> None:
             out = after.value()

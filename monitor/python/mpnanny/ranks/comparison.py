@@ -45,7 +45,7 @@ class RankComparison(StepListener):
         self._looked = False
         self._known: dict[int, Holders] = {}  # by the tensor's id
         self._left = -1  # of the first steps; -1: not known yet
-        self.due = False  # the open step is compared
+        self.due = False  # the newest step is compared
         self._hooks: list[Any] = []
         self._hooked: set[int] = set()
         self._derived: dict[int, Pending | Figures | None] = {}  # by layer
@@ -230,7 +230,6 @@ class RankComparison(StepListener):
         self._tell_derived(step)
         if not self._used:  # updates by hand, or a step that was skipped
             self._put_state(step)
-        self.due = False
 
     def run_ends(self) -> None:
         self._release()
