@@ -86,6 +86,15 @@ def test_a_watched_model_is_scripted_and_stays_watched(db, database):
     assert not model[0]._forward_hooks
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_class_is_scripted_with_the_names_of_its_own_module(db):
+    nanny = watch_model(nn.Linear(2, 2), db=db, quiet=True)
+    import scripted_names
+
+    assert float(scripted_names.Doubler(torch.ones(1)).value) == 2
+    nanny.close()
+
+
 def test_no_hook_stays_on_a_parameter_that_a_module_hands_out(db):
     class Table(nn.Module):
         def __init__(self) -> None:

@@ -335,8 +335,14 @@ def _save_file(original: Callable[..., Any]) -> Callable[..., Any]:
     return save
 
 
+_FRAMES_UP_AT = 3  # script(obj, optimize, _frames_up, …)
+
+
 def _script(original: Callable[..., Any]) -> Callable[..., Any]:
     def script(*args: Any, **kwargs: Any) -> Any:
+        # It looks names up in the frame that called it, and this one lies between.
+        if len(args) < _FRAMES_UP_AT:
+            kwargs["_frames_up"] = kwargs.get("_frames_up", 0) + 1
         with ExitStack() as stack:
             for listener in tuple(_listeners):
                 stack.enter_context(listener.hooks_off())
