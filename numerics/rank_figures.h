@@ -22,7 +22,7 @@ inline constexpr int kSketchRows = 2;
 struct RankFigures {
   uint64_t hash = 0;
   int64_t numel = 0, nonfinite = 0;
-  double squares = 0;                         // of finite elements
+  double squares = 0;                           // of finite elements
   std::array<double, kSketchRows> sketch = {};  // of finite elements
 };
 

@@ -1,5 +1,5 @@
-// What calls of torch.distributed tell: sums of what was summed before, and who brought a value that
-// is not finite.
+// What calls of torch.distributed tell: sums of what was summed before, and who brought a value
+// that is not finite.
 #include <algorithm>
 #include <cmath>
 
@@ -30,7 +30,8 @@ bool AnyNonFinite(const RankTensor& tensor, Moment moment) {
 void Judge::TakeCollectives(const runs::RankStep& step) {
   for (const auto& [sequence, calls] : Together(step)) {
     const runs::RankCollective& first = *calls[0];
-    if (calls.size() < 2 || first.reduction != "sum" || !first.gradient || nonfinite_seen_) continue;
+    if (calls.size() < 2 || first.reduction != "sum" || !first.gradient || nonfinite_seen_)
+      continue;
     const bool same = std::all_of(calls.begin(), calls.end(), [&](const auto* call) {
       return call->hash_in == first.hash_in && call->ranks == first.ranks &&
              call->tensor == first.tensor && call->l2_in.value_or(0) > 0;
@@ -107,7 +108,8 @@ void Judge::TakeNonFinite(const runs::RankStep& step) {
       const bool makes =
           makers.empty() || std::find(makers.begin(), makers.end(), rank) != makers.end();
       const bool listed = !found.tensors.empty() && found.tensors.back() == name;
-      if (own && makes && !listed && found.tensors.size() < kMostNamed) found.tensors.push_back(name);
+      if (own && makes && !listed && found.tensors.size() < kMostNamed)
+        found.tensors.push_back(name);
     }
   }
   any = any || !carried.empty();

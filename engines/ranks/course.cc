@@ -17,8 +17,8 @@ using Table = std::vector<std::vector<std::vector<double>>>;  // [figure][part][
 
 // Steps at equal distances, the first and the last among them.
 Result<std::vector<int64_t>> SpreadSteps(const runs::Source& source) {
-  MPN_TRY_ASSIGN(auto ends, source.database->Prepare(
-                                "SELECT min(step), max(step) FROM step WHERE run_id=?1"));
+  MPN_TRY_ASSIGN(auto ends,
+                 source.database->Prepare("SELECT min(step), max(step) FROM step WHERE run_id=?1"));
   ends.Bind(1, *source.run.handle.run_id);
   MPN_TRY_ASSIGN(auto there, ends.Next());
   std::vector<int64_t> steps;
@@ -26,7 +26,8 @@ Result<std::vector<int64_t>> SpreadSteps(const runs::Source& source) {
   const int64_t first = *ends.Int(0), length = *ends.Int(1) - first;
   const auto count = static_cast<int64_t>(kCourseSteps);
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t step = first + (length / (count - 1)) * i + (length % (count - 1)) * i / (count - 1);
+    const int64_t step =
+        first + (length / (count - 1)) * i + (length % (count - 1)) * i / (count - 1);
     if (steps.empty() || steps.back() != step) steps.push_back(step);
   }
   return steps;

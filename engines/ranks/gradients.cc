@@ -174,7 +174,8 @@ void Judge::TakeMeans(const runs::RankStep& step) {
     for (const Mean& mean : means) {
       if (mean.factor != 0) factors.push_back(mean.factor);
     }
-    // Where most are no multiple, a communication hook compresses them, or each rank scaled its own.
+    // Where most are no multiple, a communication hook compresses them, or each rank scaled its
+    // own.
     if (factors.size() < kFewTensors || 2 * factors.size() <= means.size()) continue;
     const double usual = MedianOf(factors);
     for (const Mean& mean : means) {

@@ -29,12 +29,12 @@ class Judge {
   struct State {
     std::optional<bool> same_at_first;  // absent: never compared
     std::optional<int64_t> last_same, differs_since;
-    bool differs = false;          // at the newest step
-    bool reduced = false;          // its gradient was put together from all ranks' at some step
+    bool differs = false;  // at the newest step
+    bool reduced = false;  // its gradient was put together from all ranks' at some step
     bool claimed = false;
     bool buffer = false;
-    bool moved = false;  // of a buffer: some rank wrote to it
-    bool gradients_were_same = false;  // in the step before it parted
+    bool moved = false;                 // of a buffer: some rank wrote to it
+    bool gradients_were_same = false;   // in the step before it parted
     std::map<int64_t, int64_t> hashes;  // by rank, of the step before
     std::vector<int64_t> outliers, of;
     double l2 = 0, other_l2 = 0;

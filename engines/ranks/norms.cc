@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kNormApart = 0.004;  // a norm of BF16 gradients is off by 0.002
 constexpr double kRecognised = 1e-3;  // of a sum of squares that the program reduces by hand
-constexpr int kByHandSteps = 3;        // in which it must be so
+constexpr int kByHandSteps = 3;       // in which it must be so
 constexpr Moment kMoments[] = {Moment::kAfterBackward, Moment::kClipped, Moment::kUsed};
 
 // Square of the norm over all ranks: what several hold counts once. Absent where that is not known:
@@ -21,8 +21,8 @@ std::optional<double> TrueSquare(const runs::RankStep& step, Moment moment, bool
   for (const auto& [name, tensor] : step.tensors) {
     std::map<int64_t, double> by_hash;
     for (const auto& [rank, each] : tensor) {
-      const TensorFigure* gradient = exactly ? (each[moment] ? &*each[moment] : nullptr)
-                                             : each.Gradient(moment);
+      const TensorFigure* gradient =
+          exactly ? (each[moment] ? &*each[moment] : nullptr) : each.Gradient(moment);
       if (!gradient) continue;
       if (!gradient->has_norm || gradient->nonfinite > 0) return std::nullopt;
       any = true;

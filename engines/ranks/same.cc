@@ -64,9 +64,8 @@ std::optional<bool> AreSame(const Parts& parts, Moment moment) {
     if (!(*part.tensor)[moment]) return std::nullopt;
   }
   const int64_t hash = (*parts[0].tensor)[moment]->hash;
-  return std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
-    return (*part.tensor)[moment]->hash == hash;
-  });
+  return std::all_of(parts.begin(), parts.end(),
+                     [&](const Part& part) { return (*part.tensor)[moment]->hash == hash; });
 }
 
 std::optional<bool> AreGradientsSame(const Parts& parts, Moment last) {

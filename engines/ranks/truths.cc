@@ -48,9 +48,8 @@ Result<Truths> ReadTruths(const runs::Source& source) {
   for (int i = 0; i < kRefinements && steps.size() < all.size() && !truths.findings.empty(); ++i) {
     const Finding& first = truths.findings.front();
     const auto end = std::lower_bound(all.begin(), all.end(), first.step);
-    const auto begin = first.last_good
-                           ? std::upper_bound(all.begin(), all.end(), *first.last_good)
-                           : all.begin();
+    const auto begin =
+        first.last_good ? std::upper_bound(all.begin(), all.end(), *first.last_good) : all.begin();
     if (end - begin < 1) break;
     std::vector<int64_t> between(begin, end);
     between = Spread(between, std::max<size_t>(2, most / 2));

@@ -16,9 +16,9 @@
 namespace mpnanny::ranks {
 
 struct Truths {
-  std::vector<Finding> findings;  // by their first step
-  size_t compared = 0;            // steps that were read
-  size_t left_out = 0;            // steps that ranks recorded, and that were not read
+  std::vector<Finding> findings;       // by their first step
+  size_t compared = 0;                 // steps that were read
+  size_t left_out = 0;                 // steps that ranks recorded, and that were not read
   std::optional<int64_t> first, last;  // of those that were read
   std::vector<int64_t> ranks;          // ascending
 };

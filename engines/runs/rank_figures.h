@@ -1,5 +1,5 @@
-// What ranks of one training are compared by (tables rank_figures and collective), step by step over
-// all ranks that are read.
+// What ranks of one training are compared by (tables rank_figures and collective), step by step
+// over all ranks that are read.
 //
 // Plain values and free functions of one call. A file of an earlier monitor, or of a run of one
 // process, has none.

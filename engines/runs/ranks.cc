@@ -208,8 +208,8 @@ Result<std::string> FallenBehind(const Source& source) {
   for (size_t part = 0; part < PartsOf(source); ++part) {
     const Run& run = RunOf(source, part);
     const Ring& ring = part == 0 ? source.ring : source.others[part - 1].ring;
-    MPN_TRY_ASSIGN(auto row, DatabaseOf(source, part)
-                                 .Prepare("SELECT max(step) FROM step WHERE run_id=?1"));
+    MPN_TRY_ASSIGN(auto row,
+                   DatabaseOf(source, part).Prepare("SELECT max(step) FROM step WHERE run_id=?1"));
     row.Bind(1, *run.handle.run_id);
     MPN_TRY_ASSIGN(auto there, row.Next());
     int64_t last = there ? row.IntOr(0, -1) : -1;

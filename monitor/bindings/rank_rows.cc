@@ -32,9 +32,8 @@ PyObject* RankFiguresOf(PyObject*, PyObject* args) {
   if (!list->Add(tensor)) Py_RETURN_NONE;
   const RankFigures found = ComputeRankFigures(list->views()[0], first);
   return Py_BuildValue("(LLLddd)", static_cast<long long>(found.hash),
-                       static_cast<long long>(found.numel),
-                       static_cast<long long>(found.nonfinite), found.squares, found.sketch[0],
-                       found.sketch[1]);
+                       static_cast<long long>(found.numel), static_cast<long long>(found.nonfinite),
+                       found.squares, found.sketch[0], found.sketch[1]);
 }
 
 PyObject* RankFigure(PyObject* object, PyObject* args) {

@@ -109,8 +109,8 @@ class Recorder {
   // Ends the step. The alerts that are new.
   std::vector<AlertRow> EndStep(const StepEnd& end);
 
-  // What other ranks' databases are compared with. Rows of layers that are none of the run's are left
-  // out.
+  // What other ranks' databases are compared with. Rows of layers that are none of the run's are
+  // left out.
   void RankFigure(RankFigureRow row);
   void Collective(CollectiveRow row);
 

@@ -62,7 +62,7 @@ inline constexpr uint32_t kExponentsMetric = 1u << (std::size(kMetrics) - 1);
 struct RunRow {
   std::string name;
   int64_t rank = 0, world_size = 1;
-  double started_at = 0;  // Unix seconds
+  double started_at = 0;      // Unix seconds
   Word<Precision> precision;  // none: not known yet
   int64_t trace_interval = 100;
   std::string environment;         // JSON
@@ -132,9 +132,9 @@ struct ShadowStepRow {
 
 // What shadow steps found at one place: kind, operator, line, phase and module.
 struct ShadowFindingRow {
-  int64_t id = 0;                     // within the run, counted from 1
-  int64_t step = 0, last_step = 0;    // the first; the newest
-  int64_t repeats = 1;                // shadow steps in which it was seen
+  int64_t id = 0;                   // within the run, counted from 1
+  int64_t step = 0, last_step = 0;  // the first; the newest
+  int64_t repeats = 1;              // shadow steps in which it was seen
   Word<FindingKind> kind;
   Word<Severity> severity;
   Word<Phase> phase;  // none: NULL

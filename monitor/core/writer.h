@@ -48,10 +48,10 @@ struct ParentRow {
 struct LayersRow {
   std::vector<LayerRow> rows;
 };
-using Row = std::variant<StepRow, SampleRow, AlertRow, AlertUpdate, LayersRow, LayerRow,
-                         PositionRow, EventRow, NotesRow, PrecisionRow, ParentRow, ShadowStepRow,
-                         ShadowFindingRow, FindingUpdate, ShadowProfileRow,
-                         RankFigureRow, CollectiveRow>;
+using Row =
+    std::variant<StepRow, SampleRow, AlertRow, AlertUpdate, LayersRow, LayerRow, PositionRow,
+                 EventRow, NotesRow, PrecisionRow, ParentRow, ShadowStepRow, ShadowFindingRow,
+                 FindingUpdate, ShadowProfileRow, RankFigureRow, CollectiveRow>;
 
 class Writer {
  public:

@@ -89,8 +89,7 @@ TEST(RankFigures, LayoutDoesNotMatterAndOrderDoes) {
       ComputeRankFigures({turned.data(), DType::kFloat32, shape, turned_strides});
   EXPECT_EQ(plain.hash, transposed.hash);
   EXPECT_EQ(plain.sketch, transposed.sketch);
-  EXPECT_NE(plain.hash,
-            ComputeRankFigures({turned.data(), DType::kFloat32, shape, strides}).hash);
+  EXPECT_NE(plain.hash, ComputeRankFigures({turned.data(), DType::kFloat32, shape, strides}).hash);
 }
 
 TEST(RankFigures, OneBitChangesTheHash) {

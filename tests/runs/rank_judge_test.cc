@@ -1,5 +1,5 @@
-// Faults between ranks, judged from figures: each just so, and the nearest that is none. The tensors
-// are plain vectors here, their figures those of numerics/rank_figures.h.
+// Faults between ranks, judged from figures: each just so, and the nearest that is none. The
+// tensors are plain vectors here, their figures those of numerics/rank_figures.h.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -37,8 +37,8 @@ Vector Sum(const Vector& a, const Vector& b, float factor = 1) {
 
 TensorFigure FigureOf(const Vector& values, const std::string& holders = "", int64_t first = 0) {
   const auto count = static_cast<int64_t>(values.size());
-  const RankFigures found = ComputeRankFigures(
-      {values.data(), DType::kFloat32, std::span(&count, 1), {}}, first);
+  const RankFigures found =
+      ComputeRankFigures({values.data(), DType::kFloat32, std::span(&count, 1), {}}, first);
   TensorFigure figure;
   figure.hash = static_cast<int64_t>(found.hash);
   figure.numel = found.numel;

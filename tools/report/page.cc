@@ -104,9 +104,12 @@ Json RanksJson(const ranks::Course& course) {
         {{"kind", ranks::kCourseFigures[figure]}, {"figure", "apart"}, {"rows", std::move(rows)}});
   }
   return {{"row", "rank"},
-          {"first_steps", course.steps}, {"last_steps", course.steps},
-          {"layers", std::move(names)},  {"dtypes", std::move(dtypes)},
-          {"maps", std::move(made)},     {"layers_left_out", course.ranks_left_out}};
+          {"first_steps", course.steps},
+          {"last_steps", course.steps},
+          {"layers", std::move(names)},
+          {"dtypes", std::move(dtypes)},
+          {"maps", std::move(made)},
+          {"layers_left_out", course.ranks_left_out}};
 }
 
 Json HistogramsJson(const std::vector<Histogram>& histograms) {
