@@ -25,27 +25,65 @@ bool AnyNonFinite(const RankTensor& tensor, Moment moment) {
   return tensor[moment] && tensor[moment]->nonfinite > 0;
 }
 
+// Tensors whose gradients a sum of what was the same on `ranks` ranks has made that many times as
+// large, of a call that reduced them as one flat tensor of `numel` elements; empty: they are not
+// those of the call.
+std::vector<std::string> SummedTogether(const runs::RankStep& step, double ranks, int64_t numel) {
+  std::map<std::string, double> factors;
+  std::vector<double> all;
+  for (const auto& [name, tensor] : step.tensors) {
+    const RankTensor& any = tensor.begin()->second;
+    const TensorFigure* used = any.Gradient();
+    const TensorFigure* before = any.Gradient(Moment::kAfterBackward);
+    if (!used || !before ||
+        !AreGradientsSame(AllParts(tensor), Moment::kAfterBackward).value_or(false))
+      continue;
+    if (const auto factor = FactorOf(*used, *before)) all.push_back(factors[name] = *factor);
+  }
+  if (all.empty()) return {};
+  std::nth_element(all.begin(), all.begin() + static_cast<long>(all.size() / 2), all.end());
+  const double usual = all[all.size() / 2];
+  // Where all are summed, the usual factor is that of the sum.
+  for (const double rest : {usual, usual / ranks}) {
+    std::vector<std::string> names;
+    int64_t elements = 0;
+    for (const auto& [name, factor] : factors) {
+      if (std::fabs(factor - ranks * rest) > kMultiple * std::fabs(factor)) continue;
+      names.push_back(name);
+      elements += step.tensors.at(name).begin()->second.Gradient()->numel;
+    }
+    if (elements == numel) return names;
+  }
+  return {};
+}
+
 }  // namespace
 
 void Judge::TakeCollectives(const runs::RankStep& step) {
   for (const auto& [sequence, calls] : Together(step)) {
     const runs::RankCollective& first = *calls[0];
-    if (calls.size() < 2 || first.reduction != "sum" || !first.gradient || nonfinite_seen_)
-      continue;
+    if (calls.size() < 2 || first.reduction != "sum" || nonfinite_seen_) continue;
     const bool same = std::all_of(calls.begin(), calls.end(), [&](const auto* call) {
       return call->hash_in == first.hash_in && call->ranks == first.ranks &&
              call->tensor == first.tensor && call->l2_in.value_or(0) > 0;
     });
-    // Ranks that were given the same batch derive the same gradients.
-    const auto tensor = step.tensors.find(first.tensor);
-    if (!same || tensor == step.tensors.end()) continue;
-    const Parts parts = AllParts(tensor->second);
-    if (parts.empty() || AreGradientsSame(parts, Moment::kDerived).value_or(true)) continue;
-    if (Finding* finding = Add(Fault::kReducedTwice, step.step, first.tensor)) {
-      finding->value = static_cast<double>(calls.size());
-      finding->operation = first.operation;
-      finding->source = first.source;
-      finding->phase = first.phase;
+    if (!same || (!first.gradient && !first.tensor.empty())) continue;
+    const auto times = static_cast<double>(calls.size());
+    const std::vector<std::string> tensors = first.gradient
+                                                 ? std::vector<std::string>{first.tensor}
+                                                 : SummedTogether(step, times, first.numel);
+    for (const std::string& name : tensors) {
+      // Ranks that were given the same batch derive the same gradients.
+      const auto tensor = step.tensors.find(name);
+      if (tensor == step.tensors.end()) continue;
+      const Parts parts = AllParts(tensor->second);
+      if (parts.empty() || AreGradientsSame(parts, Moment::kDerived).value_or(true)) continue;
+      if (Finding* finding = Add(Fault::kReducedTwice, step.step, name)) {
+        finding->value = times;
+        finding->operation = first.operation;
+        finding->source = first.source;
+        finding->phase = first.phase;
+      }
     }
   }
   for (const runs::RankCollective& call : step.collectives) {
