@@ -352,7 +352,7 @@ def measure(name):
             env=env,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=600,
         )
         if done.returncode:
             print(done.stdout[-2000:], done.stderr[-4000:])
