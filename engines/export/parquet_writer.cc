@@ -80,6 +80,7 @@ void Batch::Put(size_t column, size_t row, double value) {
 
 void Batch::Put(size_t column, size_t row, std::string_view bytes) {
   SetKnown(vectors_[column], row);
+  bytes_ += bytes.size();
   calls_.vector_assign_string_element_len(vectors_[column].handle, row,
                                           bytes.data() ? bytes.data() : "", bytes.size());
 }

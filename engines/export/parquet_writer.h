@@ -29,13 +29,16 @@ struct Column {
 // rows count from 0, and a value has the type of its column.
 class Batch {
  public:
-  size_t capacity() const { return capacity_; }
+  // Full by the number of its rows, or by the bytes of its texts and blobs, which a file from
+  // elsewhere may make as long as it likes.
+  bool Full(size_t rows) const { return rows == capacity_ || bytes_ >= kMaxBytes; }
   void Put(size_t column, size_t row, int64_t value);
   void Put(size_t column, size_t row, double value);
   void Put(size_t column, size_t row, std::string_view bytes);  // a text is UTF-8
 
  private:
   friend class ParquetWriter;
+  static constexpr size_t kMaxBytes = 8 << 20;
   struct Vector {
     void* data;
     uint64_t* validity;
@@ -48,6 +51,7 @@ class Batch {
 
   const DuckdbCalls& calls_;  // borrowed
   size_t capacity_;
+  size_t bytes_ = 0;
   std::vector<Vector> vectors_;
 };
 

@@ -68,7 +68,7 @@ class Finder {
     const runs::Ring ring = runs::ReadRing(path);
     MPN_TRY_ASSIGN(auto found, runs::ReadRuns(*database, ring));
     for (const std::string& note : database->notes()) Note(note);
-    if (ring.present) MPN_TRY(NoteRing(*database, ring, path));
+    MPN_TRY(NoteRing(*database, ring, path));
     const bool open_end = std::any_of(found.begin(), found.end(), [](const runs::Run& run) {
       return run.status != runs::Status::kClosed;
     });
@@ -83,6 +83,7 @@ class Finder {
   // Tables are exported as they are: what only the flight recorder knows is not in them.
   Result<void> NoteRing(const runs::Database& database, const runs::Ring& ring,
                         const std::string& path) {
+    if (!ring.present) return {};
     MPN_TRY_ASSIGN(auto last, database.Prepare("SELECT max(step) FROM step WHERE run_id=?1"));
     last.Bind(1, ring.run_id);
     MPN_TRY_ASSIGN(auto row, last.Next());
@@ -137,7 +138,7 @@ class Finder {
     if (source.others.empty()) {
       for (const std::string& note : source.notes) Note(note);
       if (source.format.empty()) {
-        MPN_TRY(RunsOf(source.run.handle.path));
+        MPN_TRY(NoteRing(*source.database, source.ring, source.run.handle.path));
       } else {
         Note(EscapeControl(source.run.handle.path) + " was read as " + source.format + ".");
       }

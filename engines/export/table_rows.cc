@@ -9,6 +9,8 @@ namespace mpnanny::exports {
 namespace {
 
 constexpr size_t kMaxLayersRemembered = 100'000;
+// A longer name stands in the table `layer` alone: no module has one, and each row would hold it.
+constexpr size_t kMaxLayerBytes = 4096;
 constexpr char kReplacement[] = "\xEF\xBF\xBD";  // U+FFFD
 
 // A file from elsewhere may hold any bytes; Parquet's text is UTF-8.
@@ -104,7 +106,9 @@ void TableRows::PutLayer(Batch& batch, size_t row, size_t column) {
     layer_->Reset();
     layer_->Bind(1, *id);
     const auto next = layer_->Next();
-    found = layers_.emplace(*id, next && *next ? layer_->Text(0) : std::nullopt).first;
+    auto name = next && *next ? layer_->Text(0) : std::nullopt;
+    if (name && name->size() > kMaxLayerBytes) name.reset();
+    found = layers_.emplace(*id, std::move(name)).first;
   }
   if (found->second) PutText(batch, row, column, *found->second);
 }
@@ -138,7 +142,7 @@ Result<bool> TableRows::ReadRow(Batch& batch, size_t row) {
 Result<size_t> TableRows::Fill(Batch& batch) {
   MPN_TRY(cancel_.Check());
   size_t row = 0;
-  while (row < batch.capacity()) {
+  while (!batch.Full(row)) {
     if (!statement_) {
       if (next_ == parts_.size()) break;
       const auto opened = Open(parts_[next_++]);

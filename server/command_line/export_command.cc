@@ -1,6 +1,7 @@
 // `mpnanny export RUN… -o FOLDER`: runs as Parquet files. A command and no tool: it writes.
 #include <memory>
 #include <ostream>
+#include <sstream>
 
 #include "base/text.h"
 #include "engines/export/export.h"
@@ -10,12 +11,13 @@
 namespace mpnanny {
 namespace {
 
-struct CommandOptions {
+struct ExportWords {
   exports::ExportOptions exports;
+  std::string tables;  // with commas
   std::string format = "text";
 };
 
-Json ReportJson(const exports::ExportReport& report) {
+Json ExportJson(const exports::ExportReport& report) {
   Json tables = Json::array();
   for (const exports::ExportedTable& table : report.tables) {
     tables.push_back({{"table", table.name}, {"rows", table.rows}, {"bytes", table.bytes}});
@@ -24,27 +26,31 @@ Json ReportJson(const exports::ExportReport& report) {
           {"tables", tables},        {"duckdb", report.duckdb}, {"notes", report.notes}};
 }
 
-std::string Counted(size_t count, const std::string& what) {
+std::string CountedWord(size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-void PrintReport(const exports::ExportReport& report, std::ostream& out) {
+void PrintExport(const exports::ExportReport& report, std::ostream& out) {
   int64_t bytes = 0;
   for (const exports::ExportedTable& table : report.tables) bytes += table.bytes;
-  out << report.output << ": " << Counted(report.runs.size(), "run") << ", "
-      << Counted(static_cast<size_t>(report.ranks), "rank") << ", "
-      << Counted(report.tables.size(), "table") << ", " << (bytes + 1023) / 1024 << " KB.\n";
+  out << report.output << ": " << CountedWord(report.runs.size(), "run") << ", "
+      << CountedWord(static_cast<size_t>(report.ranks), "rank") << ", "
+      << CountedWord(report.tables.size(), "table") << ", " << (bytes + 1023) / 1024 << " KB.\n";
   for (const exports::ExportedTable& table : report.tables) {
-    out << "  " << table.name << ".parquet: " << Counted(static_cast<size_t>(table.rows), "row")
+    out << "  " << table.name << ".parquet: " << CountedWord(static_cast<size_t>(table.rows), "row")
         << "\n";
   }
   for (const std::string& note : report.notes) out << "Note: " << note << "\n";
 }
 
-Result<void> RunExport(const CommandLineContext& context, CommandOptions& options) {
+Result<void> RunExport(const CommandLineContext& context, ExportWords& options) {
   if (options.format != "text" && options.format != "json") {
     return InvalidInput("--format must be text or json, not '" + EscapeControl(options.format, 60) +
                         "'.");
+  }
+  std::istringstream tables(options.tables);
+  for (std::string table; std::getline(tables, table, ',');) {
+    if (!table.empty()) options.exports.tables.push_back(table);
   }
   const AllowedRoots roots = AllowedRoots::Unrestricted();
   ProgressLine progress(context.err, context.progress, "mpnanny export");
@@ -53,9 +59,9 @@ Result<void> RunExport(const CommandLineContext& context, CommandOptions& option
   progress.Done();
   if (!report) return report.error();
   if (options.format == "json") {
-    context.out << DumpJsonPretty(ReportJson(*report)) << "\n";
+    context.out << DumpJsonPretty(ExportJson(*report)) << "\n";
   } else {
-    PrintReport(*report, context.out);
+    PrintExport(*report, context.out);
   }
   return {};
 }
@@ -63,7 +69,7 @@ Result<void> RunExport(const CommandLineContext& context, CommandOptions& option
 }  // namespace
 
 void AddExportCommand(CommandSet& set) {
-  const auto options = std::make_shared<CommandOptions>();
+  const auto options = std::make_shared<ExportWords>();
   CLI::App& command = *set.parser.add_subcommand(
       "export",
       "Write runs as Parquet, for questions of your own\n\nOne file a table, with all ranks of all "
@@ -77,10 +83,8 @@ void AddExportCommand(CommandSet& set) {
   command.add_option("-o,--output", options->exports.output, "The folder to make")
       ->required()
       ->type_name("DIR");
-  command.add_option("--tables", options->exports.tables, "Only these tables (default: all)")
-      ->delimiter(',')
-      ->expected(1)
-      ->type_name("TABLE,…");
+  command.add_option("--tables", options->tables, "Only these tables, with commas (default: all)")
+      ->type_name("TABLES");
   command
       .add_option("--duckdb", options->exports.duckdb,
                   "DuckDB's C library, or its folder (default: MPNANNY_DUCKDB, else looked for)")

@@ -184,6 +184,24 @@ TEST_F(ExportFailuresTest, WhatAHostileFileHoldsInPlaceOfATableIsNotRunAndOddVal
   EXPECT_NE(notes.find("event: 2 values have another type"), std::string::npos) << notes;
 }
 
+TEST_F(ExportFailuresTest, LongTextsAreWholeAndAHugeNameOfALayerStandsOnceOnly) {
+  Fill("run.db", 10);
+  {
+    Recording db(folder_.File("run.db"), false, 3);
+    db.Execute(
+        "UPDATE layer SET name=printf('%.*c', 3000000, 'x');"
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<20) "
+        "INSERT INTO event SELECT 1, i, 0.5, 'long', printf('%.*c', 1000000, 'y') FROM n");
+  }
+  Exported({.runs = {"run.db"}});
+  EXPECT_EQ(
+      Ask("SELECT count(*), min(length(detail)), max(length(detail)) FROM " + Parquet("event")),
+      (Rows{{"20", "1000000", "1000000"}}));
+  EXPECT_EQ(Ask("SELECT count(*), count(layer) FROM " + Parquet("tensor_stats")),
+            (Rows{{"40", "0"}}));
+  EXPECT_EQ(Ask("SELECT length(name) FROM " + Parquet("layer")), (Rows{{"3000000"}}));
+}
+
 TEST_F(ExportFailuresTest, AFolderThatHoldsFilesNeedsForceAndKeepsWhatIsNotATable) {
   Fill("a.db", 10);
   Fill("b.db", 20);
