@@ -13,6 +13,14 @@ Result<SharedLibrary> SharedLibrary::Open(const std::string& name) {
   return SharedLibrary(name, handle);
 }
 
+std::string SharedLibrary::FileName(const std::string& library) {
+#ifdef __APPLE__
+  return "lib" + library + ".dylib";
+#else
+  return "lib" + library + ".so";
+#endif
+}
+
 void* SharedLibrary::Find(const char* symbol) const { return dlsym(handle_, symbol); }
 
 }  // namespace mpnanny

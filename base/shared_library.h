@@ -17,6 +17,9 @@ class SharedLibrary {
   // `name`: a path, or a name that the system's loader looks for. NotFound with the loader's words.
   static Result<SharedLibrary> Open(const std::string& name);
 
+  // How this system calls the file of a library: "libduckdb.so" of "duckdb".
+  static std::string FileName(const std::string& library);
+
   const std::string& name() const { return name_; }
   // The address of a function or a variable; null if the library has none of that name.
   void* Find(const char* symbol) const;

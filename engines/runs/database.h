@@ -63,6 +63,9 @@ class Statement {
   }
   std::optional<std::string> Text(int column) const;
   std::optional<std::string> Blob(int column) const;
+  bool IsNull(int column) const {
+    return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
+  }
   int64_t IntOr(int column, int64_t otherwise) const { return Int(column).value_or(otherwise); }
   std::string TextOr(int column, std::string_view otherwise = "") const {
     return Text(column).value_or(std::string(otherwise));

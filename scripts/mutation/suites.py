@@ -28,6 +28,7 @@ PROGRAMS = {
     "engines/diagnosis": "runs_test",
     "engines/judgement": "judgement_test",
     "tools/list_runs": "runs_test",
+    "engines/export": "runs_test",
     "engines/pack": "runs_test",
     "engines/pictures": "pictures_test",
     "tools/query_alerts": "runs_test",

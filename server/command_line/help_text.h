@@ -43,6 +43,7 @@ inline constexpr HelpVariable kVariables[] = {
     {"MPNANNY_LOG", "debug|info|warn|error", "how much `serve` says on stderr"},
     {"MPNANNY_TRACE", "FILE", "write a Chrome trace of every request"},
     {"MPNANNY_TOKEN", "TOKEN", "bearer token of `serve --http`, in place of --token-file"},
+    {"MPNANNY_DUCKDB", "FILE", "DuckDB's C library, of `export`"},
     {"NO_COLOR", "1", "no colours, on terminals either"},
 };
 

@@ -15,6 +15,7 @@ ROOMS = [
     "engines/check",
     "engines/check/candidates",
     "engines/diagnosis",
+    "engines/export",
     "engines/pictures",
     "engines/runs",
     "engines/runs/import",
