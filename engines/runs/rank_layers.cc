@@ -35,7 +35,11 @@ Result<int64_t> RankLayers::Map(size_t other, int64_t id) {
     const std::string text = name.TextOr(0);
     same.Bind(1, *source_.run.handle.run_id).Bind(2, std::string_view(text));
     MPN_TRY_ASSIGN(auto row, same.Next());
-    if (row) mapped = same.IntOr(0, mapped);
+    if (row) {
+      mapped = same.IntOr(0, mapped);
+    } else if (elsewhere_.size() < kMostKept) {
+      mapped = elsewhere_.try_emplace(text, mapped).first->second;
+    }
   }
   if (known_.size() < kMostKept) known_.emplace(std::pair(other, id), mapped);
   return mapped;

@@ -1,13 +1,14 @@
 // Layers of a distributed run's ranks under one numbering: that of the rank that decides.
 //
-// A layer that only another rank has (pipeline stages) gets an id of its own, far above those of
-// databases. A value owned by one call; borrows the Source.
+// A layer that only other ranks have (pipeline stages) gets an id of its own, far above those of
+// databases, by its name: ranks that share a stage share its layers. A value owned by one call; borrows the Source.
 #ifndef MPNANNY_ENGINES_RUNS_RANK_LAYERS_H_
 #define MPNANNY_ENGINES_RUNS_RANK_LAYERS_H_
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "base/result.h"
@@ -29,6 +30,7 @@ class RankLayers {
  private:
   const Source& source_;
   std::map<std::pair<size_t, int64_t>, int64_t> known_;
+  std::map<std::string, int64_t> elsewhere_;  // by name, those that the deciding rank lacks
 };
 
 }  // namespace mpnanny::runs

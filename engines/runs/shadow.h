@@ -231,6 +231,7 @@ class ShadowProfile {
  private:
   struct Part {
     size_t place = 0;  // as ShadowFinding::part
+    bool all = false;  // of all ranks, which lie in one database
     Statement step_from, rows;
   };
   explicit ShadowProfile(const Source& source) : source_(&source) {}
