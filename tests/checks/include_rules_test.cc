@@ -39,6 +39,7 @@ const std::vector<Rule> kRules = {
     {"engines/exported/", With({"engines/python_code/", "engines/worker/"})},
     {"engines/pack/", With({"engines/runs/"})},
     {"engines/pictures/", With({"engines/runs/"})},
+    {"engines/team/", With({"engines/runs/"})},
     {"engines/diagnosis/", With({"engines/cases/", "engines/check/", "engines/runs/"})},
     {"engines/comparison/", With({"engines/diagnosis/", "engines/runs/"})},
     {"monitor/", {"monitor/", "engines/judgement/", "numerics/", "base/"}},
