@@ -1,6 +1,7 @@
 #include "engines/runs/ranks.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -228,6 +229,20 @@ Error NoSuchRank(int64_t rank, const Run& run, const std::vector<int64_t>& prese
   return NotFound("Rank " + std::to_string(rank) + " of this run is not here.",
                   "Here: " + RanksText(present, run.world_size) + " of " +
                       std::to_string(run.world_size) + ".");
+}
+
+std::vector<int64_t> NumbersOf(std::string_view text) {
+  std::vector<int64_t> numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    int64_t number = 0;
+    const auto [after, error] = std::from_chars(at, end, number);
+    if (error != std::errc()) break;
+    numbers.push_back(number);
+    at = after + (after < end);
+  }
+  return numbers;
 }
 
 std::string RanksText(const std::vector<int64_t>& ranks, int64_t world_size) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/cancel.h"
@@ -51,6 +52,9 @@ std::string MergedNote(const std::vector<int64_t>& present, int64_t world_size, 
 std::string AloneNote(int64_t rank, int64_t world_size, const RunHandle& whole);
 // `run` has no such rank.
 Error NoSuchRank(int64_t rank, const Run& run, const std::vector<int64_t>& present);
+
+// The ranks of "0,2,5", as a database lists them.
+std::vector<int64_t> NumbersOf(std::string_view text);
 
 // "rank 3", "ranks 0, 2 and 5", "all 8 ranks".
 std::string RanksText(const std::vector<int64_t>& ranks, int64_t world_size);

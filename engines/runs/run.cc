@@ -14,9 +14,8 @@ namespace {
 
 // The monitor's writer flushes at least twice a second (docs/monitor_files.md, "The writer"), on a
 // network file system it publishes every 30 s: two of those without one is a run that nobody writes
-// any more. Copies of a large file come ten times as slowly as they are made: so many bytes a
+// any more (kFreshSeconds). Copies of a large file come ten times as slowly as they are made: so many bytes a
 // second must be allowed for.
-constexpr double kFreshSeconds = 60;
 constexpr double kPublishedBytesPerSecond = 4e6;
 constexpr int64_t kMaxRuns = 100'000;
 

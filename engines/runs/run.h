@@ -23,6 +23,8 @@
 namespace mpnanny::runs {
 
 enum class Status { kRunning, kClosed, kException, kKilled };
+// A run without an end that gave no sign of life for so long is one that nobody writes any more.
+inline constexpr double kFreshSeconds = 60;
 
 struct Run {
   RunHandle handle;  // canonical path and id

@@ -237,9 +237,12 @@ Result<void> ReadPart(const Source& source, size_t first, bool all, RankLayers& 
   if (!HasFindings(database)) return {};
   MPN_TRY_ASSIGN(
       auto rows,
-      database.Prepare("SELECT " + Columns(database) + ", run_id FROM shadow_finding WHERE " +
-                       (all ? "step<=?2 ORDER BY run_id<>?1, run_id, finding_id"
-                            : "run_id=?1 AND step<=?2 ORDER BY finding_id")));
+      database.Prepare(
+          "SELECT " + Columns(database) +
+          (all ? ", run_id, (SELECT name FROM layer WHERE layer.run_id=shadow_finding.run_id AND "
+                 "layer.layer_id=shadow_finding.layer_id) FROM shadow_finding WHERE step<=?2 "
+                 "ORDER BY run_id<>?1, run_id, finding_id"
+               : " FROM shadow_finding WHERE run_id=?1 AND step<=?2 ORDER BY finding_id")));
   rows.Bind(1, *RunOf(source, first).handle.run_id).Bind(2, filter.steps.last);
   const PartsByRank parts(source);
   while (true) {
@@ -249,8 +252,10 @@ Result<void> ReadPart(const Source& source, size_t first, bool all, RankLayers& 
     const size_t part = all ? parts.Of(rows.IntOr(kRunColumn, 0)) : first;
     finding.part = part;
     if (finding.layer_id && part > 0) {
-      MPN_TRY_ASSIGN(auto mapped, layers.Map(part - 1, *finding.layer_id));
-      finding.layer_id = mapped;
+      auto mapped = all ? layers.Map(part - 1, *finding.layer_id, rows.Text(kRunColumn + 1))
+                        : layers.Map(part - 1, *finding.layer_id);
+      if (!mapped) return mapped.error();
+      finding.layer_id = *mapped;
     }
     if (!Fits(filter, finding)) continue;
     if (found.rows.size() >= kMostFindings) {

@@ -188,8 +188,10 @@ Result<ShadowProfile> ShadowProfile::Open(const Source& source) {
         database.ColumnsOrNull(kProfile, {"layer_id", "phase", "dtype", "operators", "error",
                                           "amplification", "absmax", "rms", "fp16", "bf16", "e4m3",
                                           "e5m2", "fp16_overflow", "fp16_underflow"}) +
-        ", run_id FROM shadow_profile WHERE step=?1 " +
-        (at_once ? "ORDER BY run_id<>?2, run_id" : "AND run_id=?2"));
+        (at_once ? ", run_id, (SELECT name FROM layer WHERE layer.run_id=shadow_profile.run_id AND "
+                   "layer.layer_id=shadow_profile.layer_id) FROM shadow_profile WHERE step=?1 "
+                   "ORDER BY run_id<>?2, run_id, layer_id, phase"
+                 : " FROM shadow_profile WHERE step=?1 AND run_id=?2"));
     if (!rows) return rows.error();
     const int64_t run_id = *RunOf(source, place).handle.run_id;
     if (!at_once) step_from->Bind(2, run_id);
@@ -243,8 +245,10 @@ Result<std::vector<ShadowProfileRow>> ShadowProfile::At(int64_t step) {
       profile.fp16_underflow = row.Real(13);
       const size_t place = part.all ? places.Of(row.IntOr(14, 0)) : part.place;
       if (place > 0) {
-        MPN_TRY_ASSIGN(auto mapped, layers.Map(place - 1, profile.layer_id));
-        profile.layer_id = mapped;
+        auto mapped = part.all ? layers.Map(place - 1, profile.layer_id, row.Text(15))
+                               : layers.Map(place - 1, profile.layer_id);
+        if (!mapped) return mapped.error();
+        profile.layer_id = *mapped;
       }
       all.push_back(profile);
     }

@@ -1,12 +1,11 @@
 #include "engines/runs/step_cursor.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
-#include <string>
 
 #include "engines/runs/parts.h"
+#include "engines/runs/ranks.h"
 
 namespace mpnanny::runs {
 namespace {
@@ -159,17 +158,7 @@ Result<const StepRow*> MergedSteps::NextOfTraining() {
   MPN_TRY_ASSIGN(auto next, of_training_->Next());
   if (!next) return nullptr;
   FromDatabase(*of_training_, merged_);
-  merged_.bad_ranks.clear();
-  const std::string ranks = of_training_->TextOr(9);
-  const char* at = ranks.data();
-  const char* const end = at + ranks.size();
-  while (at < end) {
-    int64_t rank = 0;
-    const auto [after, error] = std::from_chars(at, end, rank);
-    if (error != std::errc()) break;
-    merged_.bad_ranks.push_back(rank);
-    at = after + (after < end);
-  }
+  merged_.bad_ranks = NumbersOf(of_training_->TextOr(9));
   return &merged_;
 }
 

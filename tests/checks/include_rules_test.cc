@@ -39,7 +39,12 @@ const std::vector<Rule> kRules = {
     {"engines/exported/", With({"engines/python_code/", "engines/worker/"})},
     {"engines/pack/", With({"engines/runs/"})},
     {"engines/pictures/", With({"engines/runs/"})},
+    // What reads a team's database stands below the readers of runs, what ships runs into it above.
+    {"engines/runs/", With({"engines/runs/", "engines/team/address.h", "engines/team/snapshot.h"})},
     {"engines/team/", With({"engines/runs/"})},
+    {"engines/team/snapshot", With({"engines/team/"})},
+    {"engines/team/select", With({"engines/team/"})},
+    {"engines/team/connection", With({"engines/team/"})},
     {"engines/diagnosis/", With({"engines/cases/", "engines/check/", "engines/runs/"})},
     {"engines/comparison/", With({"engines/diagnosis/", "engines/runs/"})},
     {"monitor/", {"monitor/", "engines/judgement/", "numerics/", "base/"}},

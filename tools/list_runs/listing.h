@@ -41,7 +41,7 @@ struct Listing {
   std::vector<std::string> notes;  // files that could not be read, where a search ended early
 };
 
-// Databases of the monitor, and in a folder the logs of other programs that the tools read as runs
+// `path`: a database, a folder, or a team's database as a URL. Databases of the monitor, and in a folder the logs of other programs that the tools read as runs
 // (TensorBoard, W&B, trainer_state.json, metrics.csv): other programs' databases are passed over,
 // and what is damaged or large is noted. After `limit` no further file is opened, which a note
 // says.

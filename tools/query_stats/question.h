@@ -16,7 +16,7 @@
 
 namespace mpnanny::query_stats {
 
-enum class Grouping { kSlot, kLayer, kBlock, kStep };
+enum class Grouping { kSlot, kLayer, kBlock, kStep, kRanks };
 enum class Order { kWorst, kLargest, kSmallest, kGrowth, kModel };
 
 inline constexpr uint32_t kAllKinds = (1U << 7) - 1;
