@@ -61,8 +61,7 @@ Result<Table> ReadTable(sqlite3* handle, const std::string& name) {
     const int in_key = sqlite3_column_int(rows.get(), 5);
     if (in_key > 0) key.emplace_back(in_key, column.name);
     table.of_run = table.of_run || column.name == "run_id";
-    table.changes = table.changes || column.name == "repeats";
-    table.columns.push_back(std::move(column));
+    if (column.name != "rank") table.columns.push_back(std::move(column));
   }
   if (table.columns.empty()) return SchemaFailure(handle);
   std::sort(key.begin(), key.end());
@@ -74,9 +73,15 @@ Result<Table> ReadTable(sqlite3* handle, const std::string& name) {
     table.columns.insert(table.columns.begin(), {kRowColumn, ColumnType::kInteger, true, ""});
     table.key = {kRowColumn};
   }
-  // The monitor sets a run's end and a layer's place when it knows them, and takes a shadow step
-  // that ran again in the first one's place.
-  table.changes = table.changes || name == "run" || name == "layer" || name.starts_with("shadow_");
+  for (const std::string& part : table.key) {
+    const auto at = std::find_if(table.columns.begin(), table.columns.end(),
+                                 [&](const Column& column) { return column.name == part; });
+    table.key_places.push_back(static_cast<size_t>(at - table.columns.begin()));
+  }
+  // What is no list of steps or of happenings changes in place: an alert goes on, a run ends, a
+  // layer gets its position. A shadow step that runs again takes the first one's place.
+  const bool by_step = !table.key.empty() && table.key.front() == "step";
+  table.changes = (!by_step && !table.own_row) || name.starts_with("shadow_");
   return table;
 }
 

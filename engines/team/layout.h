@@ -44,11 +44,12 @@ struct Column {
 
 struct Table {
   std::string name;
-  std::vector<Column> columns;   // as SQLite has them, after kRowColumn where that is the key
-  std::vector<std::string> key;  // behind (training_id, rank): SQLite's without run_id
-  bool of_run = false;           // has run_id: a file's other runs have rows of their own
-  bool own_row = false;          // its first column is kRowColumn
-  bool changes = false;          // rows change in place after they were written
+  std::vector<Column> columns;     // as SQLite has them, but for the rank, which stands in front
+  std::vector<std::string> key;    // behind (training_id, rank): SQLite's without run_id
+  std::vector<size_t> key_places;  // where in `columns`
+  bool of_run = false;             // has run_id: a file's other runs have rows of their own
+  bool own_row = false;            // its first column is kRowColumn
+  bool changes = false;            // rows change in place after they were written
 };
 
 // All of the monitor's tables, `run` first, then by name.

@@ -1,7 +1,9 @@
-// What makes the layout in a database, or brings it up to date.
+#include "engines/team/setup.h"
+
 #include <algorithm>
 
 #include "base/text.h"
+#include "engines/team/connection.h"
 #include "engines/team/layout.h"
 
 namespace mpnanny::team {
@@ -27,10 +29,7 @@ void AddMonitorTable(const Table& table, std::vector<std::string>& statements) {
   const std::string name = "mpnanny." + Quoted(table.name);
   std::string make =
       "CREATE TABLE IF NOT EXISTS " + name + " (training_id bigint NOT NULL, rank integer NOT NULL";
-  for (const Column& column : table.columns) {
-    // run.rank is the rank in front.
-    if (column.name != "rank") make += ", " + Described(column);
-  }
+  for (const Column& column : table.columns) make += ", " + Described(column);
   std::vector<std::string> key = {"training_id", "rank"};
   key.insert(key.end(), table.key.begin(), table.key.end());
   make += ", PRIMARY KEY (" + ColumnList(key) + "))";
@@ -38,7 +37,6 @@ void AddMonitorTable(const Table& table, std::vector<std::string>& statements) {
   statements.push_back(make);
   // Of a layout that an earlier schema made.
   for (const Column& column : table.columns) {
-    if (column.name == "rank") continue;
     Column added = column;
     added.required = added.required && !added.otherwise.empty();
     statements.push_back("ALTER TABLE " + name + " ADD COLUMN IF NOT EXISTS " + Described(added));
@@ -192,6 +190,24 @@ Result<std::vector<std::string>> SetupStatements() {
   statements.push_back(MissingPartitions(*tables));
   AddRoles(*tables, statements);
   return statements;
+}
+
+Result<std::string> Setup(const Address& address, const CancelToken& cancel) {
+  MPN_TRY_ASSIGN(const auto statements, SetupStatements());
+  Connection::Options options;
+  options.application = "mpnanny ship --setup";
+  MPN_TRY_ASSIGN(auto connection, Connection::Open(address, cancel, options));
+  // A layout that is not ours is left as it is.
+  MPN_TRY_ASSIGN(const int64_t there,
+                 connection->Execute("SELECT WHERE to_regclass('mpnanny.version') IS NOT NULL"));
+  if (there > 0) MPN_TRY(CheckLayout(*connection));
+  MPN_TRY(connection->Execute("BEGIN"));
+  // Two at once would find each other's halves.
+  MPN_TRY(connection->Execute("SELECT pg_advisory_xact_lock(1297108313)"));
+  for (const std::string& statement : statements) MPN_TRY(connection->Execute(statement));
+  MPN_TRY(connection->Execute("COMMIT"));
+  return EscapeControl(UrlOf(address)) + " is ready. GRANT " + kWriterRole +
+         " TO whoever ships runs, and " + kReaderRole + " TO whoever reads them.";
 }
 
 }  // namespace mpnanny::team

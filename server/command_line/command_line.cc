@@ -130,6 +130,7 @@ void AddCommands(CommandSet& set, const std::string& first) {
   AddKnowledgeCommands(set);
   AddRunCommand(set);
   AddPackCommand(set);
+  AddShipCommand(set);
   AddCaptureCommand(set);
   AddReportCommand(set);
   AddViewCommand(set);

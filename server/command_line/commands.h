@@ -66,6 +66,7 @@ void AddKnowledgeCommands(CommandSet& set);
 void AddCallCommand(CommandSet& set);
 void AddRunCommand(CommandSet& set);
 void AddPackCommand(CommandSet& set);
+void AddShipCommand(CommandSet& set);
 void AddCaptureCommand(CommandSet& set);
 void AddReportCommand(CommandSet& set);
 void AddViewCommand(CommandSet& set);
