@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <thread>
 
 #include "base/text.h"
 #include "engines/team/failure.h"
@@ -13,9 +14,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLookAgain{50};  // whether the token has stopped
-constexpr std::chrono::milliseconds kGiveUpLimit{2'000};
+constexpr std::chrono::milliseconds kGiveUpLimit{1'000};
 
 void Silent(void*, const char*) {}  // libpq would print the server's notices on stderr
+
+// Asks the server, on a connection of its own, to stop what it does for `cancel`, which is ours.
+// The library waits for the answer, and a server that is stopped gives none: nobody waits for it
+// here.
+void AskToStop(const Libpq& pq, PgCancel* cancel) {
+  std::thread([&pq, cancel] {
+    char why[256];
+    pq.PQcancel(cancel, why, sizeof why);
+    pq.PQfreeCancel(cancel);
+  }).detach();
+}
 
 std::string TextOf(const Value& value) {
   if (const auto* integer = std::get_if<int64_t>(&value)) return std::to_string(*integer);
@@ -281,11 +293,7 @@ Result<int64_t> Connection::EndCopy() {
 
 void Connection::GiveUp() {
   if (!alive()) return;
-  if (PgCancel* const cancel = pq_.PQgetCancel(connection_)) {
-    char why[256];
-    pq_.PQcancel(cancel, why, sizeof why);
-    pq_.PQfreeCancel(cancel);
-  }
+  if (PgCancel* const cancel = pq_.PQgetCancel(connection_)) AskToStop(pq_, cancel);
   const Clock::time_point until = Clock::now() + kGiveUpLimit;
   while (true) {
     while (pq_.PQisBusy(connection_)) {
