@@ -63,19 +63,19 @@ std::string WorstAlert() {
   return "SELECT * FROM (" + sql + ") AS each ORDER BY badness LIMIT 1";
 }
 
-double Now() {
+double SecondsNow() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-Status StatusOf(const team::Select& row) {
+Status StatusOfRanks(const team::Select& row) {
   if (row.Int(7).value_or(0)) return Status::kException;
   if (row.Int(8).value_or(0)) return Status::kKilled;
   const auto alive = row.Real(9);
   if (!alive) return Status::kClosed;
-  return *alive > Now() - kFreshSeconds ? Status::kRunning : Status::kKilled;
+  return *alive > SecondsNow() - kFreshSeconds ? Status::kRunning : Status::kKilled;
 }
 
-std::optional<double> LossOf(std::optional<double> loss, std::optional<int64_t> flags) {
+std::optional<double> LastLossOf(std::optional<double> loss, std::optional<int64_t> flags) {
   const auto bad = static_cast<uint32_t>(flags.value_or(0));
   if (bad & kLossNan) return std::numeric_limits<double>::quiet_NaN();
   if (bad & kLossInf) return std::numeric_limits<double>::infinity();
@@ -119,11 +119,11 @@ Result<std::vector<ListedTraining>> ListTrainings(const std::string& url, const 
     run.precision = Word<Precision>(row.Text(4).value_or(""));
     listed.ranks = NumbersOf(row.Text(6).value_or(""));
     if (!listed.ranks.empty()) run.rank = listed.ranks.front();
-    run.status = StatusOf(row);
+    run.status = StatusOfRanks(row);
     listed.steps = row.Int(10).value_or(0);
     listed.last_step = row.Int(11);
-    listed.last_loss = LossOf(row.Real(12), row.Int(13));
-    if (!listed.last_loss) listed.last_loss = LossOf(row.Real(14), row.Int(15));
+    listed.last_loss = LastLossOf(row.Real(12), row.Int(13));
+    if (!listed.last_loss) listed.last_loss = LastLossOf(row.Real(14), row.Int(15));
     listed.worst_severity = Word<Severity>(row.Text(16).value_or(""));
     listed.worst_type = Word<AlertType>(row.Text(17).value_or(""));
     listed.worst_step = row.Int(18);

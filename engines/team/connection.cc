@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <future>
 #include <thread>
 
 #include "base/text.h"
@@ -19,14 +20,18 @@ constexpr std::chrono::milliseconds kGiveUpLimit{1'000};
 void Silent(void*, const char*) {}  // libpq would print the server's notices on stderr
 
 // Asks the server, on a connection of its own, to stop what it does for `cancel`, which is ours.
-// The library waits for the answer, and a server that is stopped gives none: nobody waits for it
-// here.
-void AskToStop(const Libpq& pq, PgCancel* cancel) {
-  std::thread([&pq, cancel] {
+// False if it did not take that in time: the library would wait for a server that is stopped for
+// ever, so it waits in a thread that nobody waits for then.
+bool AskToStop(const Libpq& pq, PgCancel* cancel, std::chrono::milliseconds limit) {
+  std::promise<void> promise;
+  std::future<void> asked = promise.get_future();
+  std::thread([&pq, cancel, promise = std::move(promise)]() mutable {
     char why[256];
     pq.PQcancel(cancel, why, sizeof why);
     pq.PQfreeCancel(cancel);
+    promise.set_value();
   }).detach();
+  return asked.wait_for(limit) == std::future_status::ready;
 }
 
 std::string TextOf(const Value& value) {
@@ -293,7 +298,11 @@ Result<int64_t> Connection::EndCopy() {
 
 void Connection::GiveUp() {
   if (!alive()) return;
-  if (PgCancel* const cancel = pq_.PQgetCancel(connection_)) AskToStop(pq_, cancel);
+  PgCancel* const cancel = pq_.PQgetCancel(connection_);
+  if (cancel != nullptr && !AskToStop(pq_, cancel, kGiveUpLimit)) {
+    broken_ = true;  // it may still stop something, and nobody knows what
+    return;
+  }
   const Clock::time_point until = Clock::now() + kGiveUpLimit;
   while (true) {
     while (pq_.PQisBusy(connection_)) {

@@ -11,9 +11,9 @@ namespace {
 // Ranks have different data and different shards: who is apart is told by how far the others are
 // from each other. 1.4826 times the median distance from the median is the standard deviation of a
 // normal distribution; ten of those are no accident among thousands.
-constexpr double kSpreads = 10, kNormal = 1.4826;
+constexpr double kSpreads = 10, kMadToDeviation = 1.4826;
 // Where most ranks hold the same (a replicated tensor), what rounding leaves is no difference.
-constexpr double kSame = 1e-6;
+constexpr double kSameShare = 1e-6;
 constexpr size_t kLeastRanks = 4;  // of fewer none is the odd one
 
 double MedianOf(std::vector<double>& values) {
@@ -23,7 +23,7 @@ double MedianOf(std::vector<double>& values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-void Note(std::map<int64_t, Outlier>& outliers, int64_t step, const RankFigure& figure,
+void NoteOutlier(std::map<int64_t, Outlier>& outliers, int64_t step, const RankFigure& figure,
           double median, double distance) {
   const auto [place, fresh] = outliers.try_emplace(figure.rank);
   Outlier& outlier = place->second;
@@ -63,13 +63,13 @@ RankSpread SpreadOf(const std::map<int64_t, std::vector<RankFigure>>& by_step) {
     const double median = *point.median;
     std::vector<double> distances;
     for (const double value : finite) distances.push_back(std::fabs(value - median));
-    const double unit = kNormal * MedianOf(distances);
+    const double unit = kMadToDeviation * MedianOf(distances);
     for (const RankFigure& figure : figures) {
       const double distance = std::fabs(figure.value - median);
       if (!std::isfinite(figure.value)) {
-        Note(outliers, step, figure, median, kInfinite);
-      } else if (unit > 0 ? distance > kSpreads * unit : distance > kSame * std::fabs(median)) {
-        Note(outliers, step, figure, median, unit > 0 ? distance / unit : kInfinite);
+        NoteOutlier(outliers, step, figure, median, kInfinite);
+      } else if (unit > 0 ? distance > kSpreads * unit : distance > kSameShare * std::fabs(median)) {
+        NoteOutlier(outliers, step, figure, median, unit > 0 ? distance / unit : kInfinite);
       }
     }
   }

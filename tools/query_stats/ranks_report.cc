@@ -20,12 +20,12 @@ namespace {
 
 using runs::Number;
 
-constexpr size_t kReserve = 1700;
-constexpr size_t kMostLayers = 8;
+constexpr size_t kRanksReserve = 1700;
+constexpr size_t kMostLayersOfRanks = 8;
 // Rows of a layer over all ranks and steps that one answer is told from; a rank has some (kinds,
 // outputs) at a step.
-constexpr size_t kRows = 60'000, kThoroughRows = 2'000'000;
-constexpr size_t kLeastSteps = 6, kMostSteps = 1'000;
+constexpr size_t kRankRows = 60'000, kThoroughRankRows = 2'000'000;
+constexpr size_t kLeastRankSteps = 6, kMostRankSteps = 1'000;
 constexpr size_t kOutliersShown = 10, kPointsInText = 6;
 
 struct RankSeries {
@@ -35,12 +35,12 @@ struct RankSeries {
 };
 
 // The steps to look at, as samples of the deciding rank lie.
-Result<ChosenSteps> Steps(const runs::Source& source, const Question& question) {
+Result<ChosenSteps> RankSteps(const runs::Source& source, const Question& question) {
   MPN_TRY_ASSIGN(auto reader, runs::SampleReader::Create(source, {"absmax"}));
   const size_t kinds = static_cast<size_t>(std::popcount(question.kinds));
   const size_t a_step = (source.others.size() + 1) * kinds * question.layers.ids.size();
-  const size_t most = std::clamp((question.thorough ? kThoroughRows : kRows) / a_step, kLeastSteps,
-                                 kMostSteps);
+  const size_t most = std::clamp((question.thorough ? kThoroughRankRows : kRankRows) / a_step, kLeastRankSteps,
+                                 kMostRankSteps);
   MPN_TRY_ASSIGN(auto chosen, ChooseSteps(reader, source, question.steps, most, most, {}));
   if (chosen.all) return chosen;
   std::vector<int64_t> steps;
@@ -53,7 +53,7 @@ Result<ChosenSteps> Steps(const runs::Source& source, const Question& question) 
 }
 
 // The series of one layer: each rank's, folded as those of one rank are, then laid side by side.
-Result<std::vector<RankSeries>> ReadLayer(const runs::Source& source, const Question& question,
+Result<std::vector<RankSeries>> ReadLayerOfRanks(const runs::Source& source, const Question& question,
                                           const std::vector<int64_t>& steps, int64_t layer_id,
                                           const std::string& name) {
   std::map<int64_t, std::map<int64_t, std::vector<runs::TensorRow>>> ranks;
@@ -94,7 +94,7 @@ Result<std::vector<RankSeries>> ReadLayer(const runs::Source& source, const Ques
   return all;
 }
 
-Json PointJson(const RankPoint& point) {
+Json RankPointJson(const RankPoint& point) {
   return Json::array({point.step, point.median ? JsonNumber(*point.median) : Json("nan"),
                       JsonNumber(point.least), JsonNumber(point.largest)});
 }
@@ -114,16 +114,16 @@ std::string OutlierText(const Outlier& outlier, size_t steps) {
 }
 
 // The points that are shown: at most `most`, evenly spread, the first and the last among them.
-std::vector<RankPoint> Shown(const std::vector<RankPoint>& points, size_t most) {
+std::vector<RankPoint> ShownPoints(const std::vector<RankPoint>& points, size_t most) {
   if (points.size() <= most) return points;
   std::vector<RankPoint> shown;
   for (size_t i = 0; i < most; ++i) shown.push_back(points[i * (points.size() - 1) / (most - 1)]);
   return shown;
 }
 
-class Writer {
+class RanksWriter {
  public:
-  Writer(const runs::Source& source, const ReportOptions& options)
+  RanksWriter(const runs::Source& source, const ReportOptions& options)
       : source_(source), options_(options) {}
 
   std::pair<Json, std::string> Row(const RankSeries& series, const std::string& name) {
@@ -139,17 +139,17 @@ class Writer {
     }
     text += " on " + runs::Count(series.ranks, "rank");
     const size_t most = options_.max_points ? static_cast<size_t>(*options_.max_points)
-                        : options_.bytes >= SIZE_MAX / 2 ? kMostSteps
+                        : options_.bytes >= SIZE_MAX / 2 ? kMostRankSteps
                                                          : 40;
     json["points"] = Json::array();
-    const auto points = Shown(series.spread.points, most);
-    for (const RankPoint& point : points) json["points"].push_back(PointJson(point));
+    const auto points = ShownPoints(series.spread.points, most);
+    for (const RankPoint& point : points) json["points"].push_back(RankPointJson(point));
     omitted_ += static_cast<int64_t>(series.spread.points.size() - points.size());
     json["looked_at"] = series.spread.points.size();
     json["ranks"] = series.ranks;
     json["outliers"] = Json::array();
     json["outliers_total"] = outliers.size();
-    for (const RankPoint& point : Shown(series.spread.points, kPointsInText)) {
+    for (const RankPoint& point : ShownPoints(series.spread.points, kPointsInText)) {
       text += "\n  step " + std::to_string(point.step) + ": median " + Number(point.median) +
               ", from " + Number(point.least) + " to " + Number(point.largest);
       if (point.nonfinite > 0) {
@@ -176,7 +176,7 @@ class Writer {
   int64_t omitted_ = 0;
 };
 
-Result<void> CanAsk(const runs::Source& source, const Question& question) {
+Result<void> CanAskRanks(const runs::Source& source, const Question& question) {
   if (!question.metric || !question.metric->of_tensor) {
     return InvalidInput("aggregate \"ranks\" is for figures of tensors, which samples hold.",
                         "Ask for absmax, rms, mean, nonfinite … of a layer.");
@@ -198,24 +198,24 @@ Result<void> CanAsk(const runs::Source& source, const Question& question) {
 
 Result<ToolOutput> ReportRanks(const runs::Source& source, const Question& asked,
                                const ReportOptions& options) {
-  MPN_TRY(CanAsk(source, asked));
+  MPN_TRY(CanAskRanks(source, asked));
   Question question = asked;
   std::vector<std::string> notes = options.notes;
   std::vector<int64_t>& ids = question.layers.ids;
-  if (ids.size() > kMostLayers) {
-    notes.push_back("The first " + std::to_string(kMostLayers) + " of " +
+  if (ids.size() > kMostLayersOfRanks) {
+    notes.push_back("The first " + std::to_string(kMostLayersOfRanks) + " of " +
                     std::to_string(ids.size()) + " layers; name others in `layers`.");
-    ids.resize(kMostLayers);
+    ids.resize(kMostLayersOfRanks);
   }
-  MPN_TRY_ASSIGN(const ChosenSteps steps, Steps(source, question));
+  MPN_TRY_ASSIGN(const ChosenSteps steps, RankSteps(source, question));
   runs::Layers layers(source);
-  runs::Page page(options.bytes, kReserve);
-  Writer writer(source, options);
+  runs::Page page(options.bytes, kRanksReserve);
+  RanksWriter writer(source, options);
   int64_t total = 0;
   bool full = false;
   for (const int64_t id : ids) {
     MPN_TRY_ASSIGN(auto layer, layers.Find(id));
-    MPN_TRY_ASSIGN(auto all, ReadLayer(source, question, steps.steps, id, layer.name));
+    MPN_TRY_ASSIGN(auto all, ReadLayerOfRanks(source, question, steps.steps, id, layer.name));
     for (const RankSeries& series : all) {
       ++total;
       auto row = writer.Row(series, runs::Name(layer.name));
