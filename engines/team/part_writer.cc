@@ -98,15 +98,18 @@ Result<Written> WriteInTransaction(Connection& connection, Part& part, Batch& ba
     part.stored = stored;
     part.marks = ParseMarks(stored);
     MPN_TRY(connection.Execute("ROLLBACK"));
-    return Written::kMoved;
+    return Written{true, 0};
   }
   Marks marks = batch.marks;
+  Written done;
   for (const Piece& piece : batch.pieces) {
     const std::string& name = piece.table->name;
     if (!piece.again && !part.careful) {
-      MPN_TRY(CopyInto(connection, "mpnanny." + Quoted(name), piece));
+      MPN_TRY_ASSIGN(const int64_t came, CopyInto(connection, "mpnanny." + Quoted(name), piece));
+      done.rows += came;
     } else {
       MPN_TRY_ASSIGN(const int64_t came, MergeInto(connection, piece));
+      done.rows += came;
       if (piece.again && !piece.table->changes) marks[name].rows += came;
     }
     if (name == "step" && piece.first_step) {
@@ -131,7 +134,7 @@ Result<Written> WriteInTransaction(Connection& connection, Part& part, Batch& ba
   part.marks = std::move(marks);
   part.stored = stored;
   part.ended = ended;
-  return Written::kDone;
+  return done;
 }
 
 }  // namespace

@@ -30,9 +30,10 @@ struct Part {
 // Finds or makes the training's rank for the run.
 Result<Part> OpenPart(Connection& connection, const runs::Run& run);
 
-enum class Written {
-  kDone,
-  kMoved,  // somebody else shipped in between: `part` has the server's marks now; read again
+struct Written {
+  bool moved = false;  // somebody else shipped in between: `part` has the server's marks now; read
+                       // again
+  int64_t rows = 0;    // that were not there before, or were other
 };
 // `ended`: with this batch all of a run that is over is there.
 Result<Written> WriteBatch(Connection& connection, Part& part, Batch& batch, bool ended);

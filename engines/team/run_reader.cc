@@ -16,8 +16,11 @@ bool ByStep(const Table& table) { return !table.key.empty() && table.key.front()
 // Its rows are read whole each time, and what is new or other is told by a hash.
 bool IsSmall(const Table& table) { return table.changes && !ByStep(table); }
 
+// Not in double quotes: where there is no such column SQLite would read them as a text.
+std::string InFile(const std::string& name) { return "[" + name + "]"; }
+
 std::string NameInFile(const Table& table, const std::string& column) {
-  return table.own_row && column == kRowColumn ? "rowid" : Quoted(column);
+  return table.own_row && column == kRowColumn ? "rowid" : InFile(column);
 }
 
 std::string KeyList(const Table& table) {
@@ -73,7 +76,7 @@ struct RunReader::Reading {
   bool full() const { return batch.bytes >= kBatchBytes; }
 
   bool Has(const Table& table) const {
-    return database.HasColumn(Quoted(table.name),
+    return database.HasColumn(InFile(table.name),
                               table.key.empty() ? "run_id" : NameInFile(table, table.key.front()));
   }
 
@@ -83,9 +86,9 @@ struct RunReader::Reading {
     for (const Column& column : table.columns) {
       const std::string name = NameInFile(table, column.name);
       // An earlier monitor's file has not all of them.
-      columns.push_back(database.HasColumn(Quoted(table.name), name) ? name : "NULL");
+      columns.push_back(database.HasColumn(InFile(table.name), name) ? name : "NULL");
     }
-    std::string sql = "SELECT " + Join(columns, ", ") + " FROM " + Quoted(table.name);
+    std::string sql = "SELECT " + Join(columns, ", ") + " FROM " + InFile(table.name);
     sql += table.of_run ? " WHERE run_id=?1" : " WHERE ?1 IS NOT NULL";
     if (!where.empty()) sql += " AND " + where;
     if (!table.key.empty()) sql += " ORDER BY " + KeyList(table);
@@ -96,7 +99,7 @@ struct RunReader::Reading {
 
   Result<int64_t> Count(const Table& table, const std::string& where, const Key& key,
                         int64_t from) const {
-    std::string sql = "SELECT count(*) FROM " + Quoted(table.name);
+    std::string sql = "SELECT count(*) FROM " + InFile(table.name);
     sql += table.of_run ? " WHERE run_id=?1" : " WHERE ?1 IS NOT NULL";
     if (!where.empty()) sql += " AND " + where;
     MPN_TRY_ASSIGN(auto rows, database.Prepare(sql));

@@ -88,15 +88,15 @@ FileShipper::Outcome FileShipper::ShipRun(Connection& connection, OneRun& one,
     if (!batch->pieces.empty() || ended != one.part->ended) {
       auto written = WriteBatch(connection, *one.part, *batch, ended);
       if (!written) return {std::nullopt, written.error()};
-      if (*written == Written::kMoved) {
+      if (written->moved) {
         // Of another one's rows we know no counts and no state.
         one.reader = std::make_unique<RunReader>(path_, *one.run.handle.run_id, one.part->training,
                                                  one.part->rank);
         one.swept = false;
         continue;
       }
+      one.rows += written->rows;
       for (const Piece& piece : batch->pieces) {
-        one.rows += piece.count;
         one.bytes += static_cast<int64_t>(piece.rows.size());
       }
     }

@@ -47,7 +47,8 @@ std::string ThinStatement(int64_t training) {
          "a.step - " +
          std::to_string(kThinningAlertSteps) + " AND coalesce(a.last_step, a.step) + " +
          std::to_string(kThinningAlertSteps) +
-         ")), judged AS (SELECT rank, step, layer_id, kind, slot, nan + posinf + neginf > 0 AS bad,"
+         ")), judged AS (SELECT rank, step, layer_id, kind, slot, greatest(nan, posinf, neginf) > "
+         "0 AS bad,"
          " row_number() OVER (PARTITION BY rank, layer_id, kind, slot ORDER BY absmax DESC NULLS "
          "LAST, step) AS largest, row_number() OVER (PARTITION BY rank, layer_id, kind, slot ORDER "
          "BY absmax NULLS LAST, step) AS smallest FROM mpnanny.tensor_stats WHERE training_id = "

@@ -20,7 +20,7 @@ struct CommandOptions {
   std::string to, setup, thin, older_than;
   int64_t keep_every = 10;
   std::string drop;
-  bool follow = false, beside = false;
+  bool follow = false, beside = false, quiet = false;
   double interval = 2;
   int lanes = 2;
   std::string format = "text";
@@ -83,6 +83,7 @@ int RunShip(const CommandLineContext& context, const CommandOptions& options) {
   ship.interval = options.interval;
   ship.lanes = options.lanes;
   ship.tell = [&](const std::string& line) {
+    if (options.quiet) return;
     context.err << "mpnanny ship: " << line << "\n";
     context.err.flush();
   };
@@ -100,11 +101,11 @@ int RunShip(const CommandLineContext& context, const CommandOptions& options) {
   if (!report) return fail(report.error());
   if (json) {
     context.out << DumpJsonPretty(ReportJson(*report, *to)) << "\n";
-  } else {
+  } else if (!options.quiet) {
     PrintReport(*report, *to, options.beside ? context.err : context.out);
   }
   if (report->whole) return 0;
-  if (options.beside) {
+  if (options.follow || options.beside) {
     std::vector<std::string> words = {"mpnanny", "ship"};
     words.insert(words.end(), options.what.begin(), options.what.end());
     words.insert(words.end(), {"--to", team::UrlOf(*to)});
@@ -164,6 +165,7 @@ void AddShipCommand(CommandSet& set) {
       ->needs(to);
   // What `mpnanny run --ship` starts: runs that begin from now on, until it is told to stop.
   command.add_flag("--beside", options->beside)->needs(to)->group("");
+  command.add_flag("--quiet", options->quiet, "Say nothing but errors");
   command.add_option("--interval", options->interval, "Seconds between two looks (default: 2)")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.05, 3600.0));

@@ -87,31 +87,33 @@ class Postgres:
     def sql(self, text: str, user: str = OWNER, database: str = "postgres") -> list[list[str]]:
         """The rows of the last statement; NULL is '<null>'."""
         done = self.psql(text, user, database)
-        assert done.returncode == 0, done.stderr
-        return list(csv.reader(io.StringIO(done.stdout)))
+        assert done.returncode == 0, done.stderr.decode()
+        return list(csv.reader(io.StringIO(done.stdout.decode(), newline="")))
 
-    def psql(self, text: str, user: str = OWNER, database: str = "postgres"):
+    def psql(
+        self, text: str, user: str = OWNER, database: str = "postgres"
+    ) -> subprocess.CompletedProcess[bytes]:
+        words = ["-X", "-q", "--csv", "-t", "-v", "ON_ERROR_STOP=1", "-P", "null=<null>"]
         return subprocess.run(
-            [
-                self._programs / "psql",
-                "-X",
-                "-q",
-                "--csv",
-                "-t",
-                "-v",
-                "ON_ERROR_STOP=1",
-                "-P",
-                "null=<null>",
-                "-d",
-                self.url(user, database),
-                "-f",
-                "-",
-            ],
-            input=text,
+            [self._programs / "psql", *words, "-d", self.url(user, database), "-f", "-"],
+            input=text.encode(),
             capture_output=True,
-            text=True,
             check=False,
+            env={**os.environ, "PGCLIENTENCODING": "UTF8"},
         )
+
+    def hold(self, text: str, database: str = "postgres") -> subprocess.Popen[bytes]:
+        """A session that runs the statements and stays until its input is closed."""
+        held = subprocess.Popen(
+            [self._programs / "psql", "-X", "-q", "-d", self.url(database=database)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert held.stdin is not None and held.stdout is not None
+        held.stdin.write(text.encode() + b"\n\\echo held\n")
+        held.stdin.flush()
+        held.stdout.readline()
+        return held
 
     def set_access(self, line: str) -> None:
         """pg_hba.conf, which says who may come in how."""
