@@ -63,7 +63,8 @@ Result<void> ReadFiles(const Source& source, const std::string& layer,
   return {};
 }
 
-// By the layer's number, which the ranks of a stage have alike: mostly there is one.
+// By the layer's numbers, of which there is mostly one; what has that number on another rank may be
+// another layer.
 Result<void> ReadTraining(const Source& source, const std::string& layer,
                           const std::vector<int64_t>& steps, uint32_t kinds,
                           const std::vector<std::string_view>& columns, const Visit& visit) {
@@ -87,12 +88,9 @@ Result<void> ReadTraining(const Source& source, const std::string& layer,
         auto rows,
         source.database->Prepare(
             "SELECT " + list + ", step, run_id FROM tensor_stats WHERE layer_id=?1 AND kind IN (" +
-            List(asked) + ") AND step IN (" + List(steps) + ")" +
-            (numbers.size() > 1 ? " AND run_id IN (SELECT run_id FROM layer WHERE layer_id=?1 AND "
-                                  "name=?2)"
-                                : "")));
-    rows.Bind(1, number);
-    if (numbers.size() > 1) rows.Bind(2, std::string_view(layer));
+            List(asked) + ") AND step IN (" + List(steps) +
+            ") AND run_id IN (SELECT run_id FROM layer WHERE name=?2 AND layer_id=?1)"));
+    rows.Bind(1, number).Bind(2, std::string_view(layer));
     const int after = 9 + static_cast<int>(places.size());
     while (true) {
       MPN_TRY_ASSIGN(auto there, rows.Next());

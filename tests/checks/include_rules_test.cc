@@ -39,12 +39,16 @@ const std::vector<Rule> kRules = {
     {"engines/exported/", With({"engines/python_code/", "engines/worker/"})},
     {"engines/pack/", With({"engines/runs/"})},
     {"engines/pictures/", With({"engines/runs/"})},
-    // What reads a team's database stands below the readers of runs, what ships runs into it above.
-    {"engines/runs/", With({"engines/runs/", "engines/team/address.h", "engines/team/snapshot.h"})},
+    // A run may be a training of a team's database: what reads that stands below the readers of
+    // runs, what ships runs into it above them.
+    {"engines/runs/", With({"engines/team/address.h", "engines/team/snapshot.h"})},
     {"engines/team/", With({"engines/runs/"})},
-    {"engines/team/snapshot", With({"engines/team/"})},
-    {"engines/team/select", With({"engines/team/"})},
-    {"engines/team/connection", With({"engines/team/"})},
+    {"engines/team/address", kBelowEngines},
+    {"engines/team/connection", kBelowEngines},
+    {"engines/team/dialect", kBelowEngines},
+    {"engines/team/merged_rows", kBelowEngines},
+    {"engines/team/select", kBelowEngines},
+    {"engines/team/snapshot", kBelowEngines},
     {"engines/diagnosis/", With({"engines/cases/", "engines/check/", "engines/runs/"})},
     {"engines/comparison/", With({"engines/diagnosis/", "engines/runs/"})},
     {"monitor/", {"monitor/", "engines/judgement/", "numerics/", "base/"}},
