@@ -1,4 +1,4 @@
-"""A training in a team's database is a run as its files are: the same questions, the same answers."""
+"""A training in a team's database is a run as its files are: one question, one answer."""
 
 from __future__ import annotations
 
