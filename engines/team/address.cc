@@ -19,10 +19,13 @@ constexpr char kPasswords[] =
 constexpr const char* kElsewhere[] = {"hostaddr", "service", "servicefile"};
 
 Error Misshapen(std::string_view text, const std::string& why) {
-  // What stands before an '@' may be a password.
+  // What stands before an '@', and behind a '?', may be a password.
   const size_t at = text.rfind('@');
-  const std::string shown =
+  std::string shown =
       at == std::string_view::npos ? std::string(text) : "…" + std::string(text.substr(at));
+  if (const size_t question = shown.find('?'); question != std::string::npos) {
+    shown = shown.substr(0, question) + "?…";
+  }
   return InvalidInput("'" + EscapeControl(shown, 200) + "' names no database: " + why + ".",
                       kShape);
 }

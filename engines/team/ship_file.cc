@@ -4,6 +4,7 @@
 
 #include "base/os_file_system.h"
 #include "engines/runs/ring.h"
+#include "engines/team/ring_rows.h"
 
 namespace mpnanny::team {
 namespace {
@@ -31,7 +32,7 @@ void FileShipper::Forget() {
   for (auto& [id, one] : runs_) {
     one.part.reset();
     one.reader.reset();
-    one.swept = one.whole = false;
+    one.swept = one.ring_told = one.whole = false;
   }
 }
 
@@ -46,10 +47,11 @@ FileShipper::Outcome FileShipper::Ship(Connection& connection, const CancelToken
   const std::string stamp = Stamp();
   if (!stamp_.empty() && stamp == stamp_ && (over() || now - looked_ < kLookAgain)) return {};
   looked_ = now;
+  const runs::Ring ring = runs::ReadRing(path_);
   {
     auto database = runs::Database::Open(path_, cancel);
     if (!database) return {database.error(), std::nullopt};
-    auto found = runs::ReadRuns(**database, runs::ReadRing(path_));
+    auto found = runs::ReadRuns(**database, ring);
     if (!found) return {found.error(), std::nullopt};
     for (runs::Run& run : *found) {
       const int64_t id = *run.handle.run_id;
@@ -59,7 +61,7 @@ FileShipper::Outcome FileShipper::Ship(Connection& connection, const CancelToken
     }
   }
   for (auto& [id, one] : runs_) {
-    Outcome outcome = ShipRun(connection, one, cancel);
+    Outcome outcome = ShipRun(connection, one, ring, cancel);
     if (outcome.file || outcome.server) return outcome;
   }
   // What was written meanwhile shows in the next stamp.
@@ -68,7 +70,7 @@ FileShipper::Outcome FileShipper::Ship(Connection& connection, const CancelToken
 }
 
 FileShipper::Outcome FileShipper::ShipRun(Connection& connection, OneRun& one,
-                                          const CancelToken& cancel) {
+                                          const runs::Ring& ring, const CancelToken& cancel) {
   const bool over = one.run.status != runs::Status::kRunning;
   if (!one.part) {
     auto part = OpenPart(connection, one.run);
@@ -85,6 +87,11 @@ FileShipper::Outcome FileShipper::ShipRun(Connection& connection, OneRun& one,
     if (!batch) return {batch.error(), std::nullopt};
     const bool last = !batch->more;
     const bool ended = over && last && one.swept;
+    if (ended && !one.ring_told) {
+      auto rows = RingRows(one.run, ring, one.part->training, cancel);
+      if (!rows) return {rows.error(), std::nullopt};
+      for (Piece& piece : *rows) batch->pieces.push_back(std::move(piece));
+    }
     if (!batch->pieces.empty() || ended != one.part->ended) {
       auto written = WriteBatch(connection, *one.part, *batch, ended);
       if (!written) return {std::nullopt, written.error()};
@@ -95,6 +102,7 @@ FileShipper::Outcome FileShipper::ShipRun(Connection& connection, OneRun& one,
         one.swept = false;
         continue;
       }
+      one.ring_told = one.ring_told || ended;
       one.rows += written->rows;
       for (const Piece& piece : batch->pieces) {
         one.bytes += static_cast<int64_t>(piece.rows.size());

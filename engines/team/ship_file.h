@@ -28,6 +28,7 @@ class FileShipper {
     std::unique_ptr<RunReader> reader;
     std::optional<Part> part;  // absent: not opened on this connection's server yet
     bool swept = false;
+    bool ring_told = false;
     bool whole = false;  // when last looked at, all was there
     int64_t rows = 0, bytes = 0;
   };
@@ -50,7 +51,8 @@ class FileShipper {
   bool over() const;
 
  private:
-  Outcome ShipRun(Connection& connection, OneRun& one, const CancelToken& cancel);
+  Outcome ShipRun(Connection& connection, OneRun& one, const runs::Ring& ring,
+                  const CancelToken& cancel);
   std::string Stamp() const;
 
   const std::string path_;

@@ -96,8 +96,13 @@ int RunShip(const CommandLineContext& context, const CommandOptions& options) {
     cancel.SetLimit(kLastRows);
   });
   auto report = team::Ship(ship, stop, cancel.token());
+  const bool stopped = stop.requested();
   stop.Request();
   limit.join();
+  if (!report && stopped) {
+    return fail(Unavailable("It was stopped before all was shipped.",
+                            "The same command goes on where it was."));
+  }
   if (!report) return fail(report.error());
   if (json) {
     context.out << DumpJsonPretty(ReportJson(*report, *to)) << "\n";

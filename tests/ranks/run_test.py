@@ -4,6 +4,7 @@ of the server.
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import signal
@@ -12,7 +13,7 @@ import sys
 import time
 
 import pytest
-from conftest import PROGRAM, Team
+from conftest import PROGRAM, Team, ran
 from recording import differences
 
 torch = pytest.importorskip("torch")
@@ -119,3 +120,28 @@ def test_a_command_that_cannot_be_started(team: Team, tmp_path: pathlib.Path) ->
     words = [PROGRAM, "run", "--ship", team.url(), "--", "no-such-program"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "Is it in PATH?" in done.stderr
+
+
+def test_a_killed_trainings_last_steps_come_from_its_recorder(
+    team: Team, tmp_path: pathlib.Path
+) -> None:
+    running = start(tmp_path, steps=100000, pause=0.002)
+    assert running.stdout is not None
+    running.stdout.readline()
+    path = database(tmp_path)
+    limit = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < limit
+        time.sleep(0.1)
+    time.sleep(2)
+    running.kill()
+    running.communicate(timeout=60)
+    team.ship(path)
+    told = ran("summary", "--db", path, "--format", "json")
+    steps = json.loads(told)["steps"]
+    assert team.number("SELECT count(*) FROM mpnanny.step") == steps
+    assert team.sql("SELECT detail::json->>'status' FROM mpnanny.event WHERE type='packed'") == [
+        ["killed"]
+    ]
+    team.ship(path)
+    assert team.number("SELECT count(*) FROM mpnanny.step") == steps
