@@ -26,9 +26,8 @@ std::vector<AlertRow> FoldAlerts(std::vector<AlertRow> rows) {
   std::map<Key, std::vector<size_t>> at;  // twice on one rank is two alerts
   std::vector<AlertRow> folded;
   for (AlertRow& row : rows) {
-    std::vector<size_t>& places =
-        at[Key(row.type.text(), row.severity.text(), row.phase.text(), row.layer_id, row.kind,
-               PlaceOf(row))];
+    std::vector<size_t>& places = at[Key(row.type.text(), row.severity.text(), row.phase.text(),
+                                         row.layer_id, row.kind, PlaceOf(row))];
     // The first that this rank has not told yet: ranks come one after the other.
     const auto found = std::find_if(places.begin(), places.end(), [&](size_t place) {
       return folded[place].ranks.back() != row.ranks.front();

@@ -125,8 +125,8 @@ bool AlertFilter::Takes(const AlertRow& row) const {
 }
 
 bool AlertFilter::TakesLayer(const AlertRow& row) const {
-  return !layer_ids || (row.layer_id && std::binary_search(layer_ids->begin(), layer_ids->end(),
-                                                           *row.layer_id));
+  return !layer_ids ||
+         (row.layer_id && std::binary_search(layer_ids->begin(), layer_ids->end(), *row.layer_id));
 }
 
 int PhaseRank(const Word<Phase>& phase) {

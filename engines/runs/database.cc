@@ -315,8 +315,7 @@ Result<void> Database::CheckIdentity() {
 }
 
 std::unique_ptr<Database> Database::OfTraining(std::unique_ptr<team::Snapshot> training,
-                                               const std::string& path,
-                                               const CancelToken& cancel) {
+                                               const std::string& path, const CancelToken& cancel) {
   std::unique_ptr<Database> database(new Database(path, cancel));
   database->training_ = std::move(training);
   return database;

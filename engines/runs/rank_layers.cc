@@ -53,9 +53,9 @@ Result<std::optional<int64_t>> RankLayers::Named(const std::string& name) {
 
 Result<std::optional<int64_t>> RankLayers::LookUp(const std::string& name) const {
   if (LiesInOne(source_)) {
-    MPN_TRY_ASSIGN(auto row, source_.database->Prepare(
-                                 "SELECT layer_id, run_id FROM layer WHERE name=?2 "
-                                 "ORDER BY run_id<>?1, run_id, layer_id LIMIT 1"));
+    MPN_TRY_ASSIGN(auto row,
+                   source_.database->Prepare("SELECT layer_id, run_id FROM layer WHERE name=?2 "
+                                             "ORDER BY run_id<>?1, run_id, layer_id LIMIT 1"));
     row.Bind(1, source_.run.rank).Bind(2, std::string_view(name));
     MPN_TRY_ASSIGN(auto there, row.Next());
     if (!there) return std::optional<int64_t>();
@@ -64,8 +64,9 @@ Result<std::optional<int64_t>> RankLayers::LookUp(const std::string& name) const
     return std::optional(part == 0 ? id : IdElsewhere(part - 1, id));
   }
   for (size_t part = 0; part < PartsOf(source_); ++part) {
-    MPN_TRY_ASSIGN(auto row, DatabaseOf(source_, part)
-                                 .Prepare("SELECT layer_id FROM layer WHERE run_id=?1 AND name=?2"));
+    MPN_TRY_ASSIGN(auto row,
+                   DatabaseOf(source_, part)
+                       .Prepare("SELECT layer_id FROM layer WHERE run_id=?1 AND name=?2"));
     row.Bind(1, *RunOf(source_, part).handle.run_id).Bind(2, std::string_view(name));
     MPN_TRY_ASSIGN(auto there, row.Next());
     if (!there) continue;

@@ -68,8 +68,8 @@ Result<void> ReadFiles(const Source& source, const std::string& layer,
 Result<void> ReadTraining(const Source& source, const std::string& layer,
                           const std::vector<int64_t>& steps, uint32_t kinds,
                           const std::vector<std::string_view>& columns, const Visit& visit) {
-  MPN_TRY_ASSIGN(auto ids, source.database->Prepare(
-                               "SELECT DISTINCT layer_id FROM layer WHERE name=?1"));
+  MPN_TRY_ASSIGN(auto ids,
+                 source.database->Prepare("SELECT DISTINCT layer_id FROM layer WHERE name=?1"));
   ids.Bind(1, std::string_view(layer));
   std::vector<int64_t> numbers;
   while (true) {

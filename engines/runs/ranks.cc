@@ -199,8 +199,9 @@ std::string Missing(const std::vector<int64_t>& present, int64_t world_size,
 }  // namespace
 
 std::string MissingRanks(const std::vector<int64_t>& present, int64_t world_size) {
-  return Missing(present, world_size,
-                 "A run's rank databases lie in one folder (metrics.rank0.db, metrics.rank1.db …).");
+  return Missing(
+      present, world_size,
+      "A run's rank databases lie in one folder (metrics.rank0.db, metrics.rank1.db …).");
 }
 
 std::string UnshippedRanks(const std::vector<int64_t>& present, int64_t world_size) {
@@ -217,8 +218,8 @@ std::string MergedNote(const std::vector<int64_t>& present, int64_t world_size, 
 }
 
 std::string AloneNote(int64_t rank, int64_t world_size, const RunHandle& whole) {
-  return "This is rank " + std::to_string(rank) + " of " + std::to_string(world_size) +
-         " alone; " + EscapeControl(FormatRunHandle(whole)) + " means all ranks.";
+  return "This is rank " + std::to_string(rank) + " of " + std::to_string(world_size) + " alone; " +
+         EscapeControl(FormatRunHandle(whole)) + " means all ranks.";
 }
 
 Error NoSuchRank(int64_t rank, const Run& run, const std::vector<int64_t>& present) {

@@ -14,8 +14,8 @@ namespace {
 
 // The monitor's writer flushes at least twice a second (docs/monitor_files.md, "The writer"), on a
 // network file system it publishes every 30 s: two of those without one is a run that nobody writes
-// any more (kFreshSeconds). Copies of a large file come ten times as slowly as they are made: so many bytes a
-// second must be allowed for.
+// any more (kFreshSeconds). Copies of a large file come ten times as slowly as they are made: so
+// many bytes a second must be allowed for.
 constexpr double kPublishedBytesPerSecond = 4e6;
 constexpr int64_t kMaxRuns = 100'000;
 
@@ -84,9 +84,9 @@ bool RingBelongs(const Ring& ring, const Run& run) {
 }
 
 Result<std::vector<Run>> ReadRuns(const Database& database, const Ring& ring) {
-  MPN_TRY_ASSIGN(auto rows, database.Prepare(
-                                std::string(kSelectRun) + ", " + std::string(kTexts) +
-                                " FROM run ORDER BY started_at DESC, run_id DESC LIMIT ?1"));
+  MPN_TRY_ASSIGN(auto rows,
+                 database.Prepare(std::string(kSelectRun) + ", " + std::string(kTexts) +
+                                  " FROM run ORDER BY started_at DESC, run_id DESC LIMIT ?1"));
   rows.Bind(1, kMaxRuns);
   double fresh_seconds = kFreshSeconds;
   std::error_code ec;
@@ -105,8 +105,8 @@ Result<std::vector<Run>> ReadRuns(const Database& database, const Ring& ring) {
 }
 
 Result<std::vector<Run>> ReadRanks(const Database& training) {
-  MPN_TRY_ASSIGN(auto rows, training.Prepare(std::string(kSelectRun) +
-                                             " FROM run ORDER BY run_id LIMIT ?1"));
+  MPN_TRY_ASSIGN(auto rows,
+                 training.Prepare(std::string(kSelectRun) + " FROM run ORDER BY run_id LIMIT ?1"));
   rows.Bind(1, kMaxRuns);
   std::vector<Run> ranks;
   while (true) {
@@ -126,8 +126,8 @@ Result<std::vector<Run>> ReadRanks(const Database& training) {
 }
 
 Result<void> ReadTexts(const Database& database, Run& run) {
-  MPN_TRY_ASSIGN(auto row, database.Prepare("SELECT " + std::string(kTexts) +
-                                            " FROM run WHERE run_id=?1"));
+  MPN_TRY_ASSIGN(auto row,
+                 database.Prepare("SELECT " + std::string(kTexts) + " FROM run WHERE run_id=?1"));
   row.Bind(1, *run.handle.run_id);
   MPN_TRY_ASSIGN(auto next, row.Next());
   if (!next) return {};

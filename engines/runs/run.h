@@ -89,9 +89,10 @@ Result<void> ReadTexts(const Database& database, Run& run);
 bool RingBelongs(const Ring& ring, const Run& run);
 
 // Opens the run that a handle names; a bare path means its newest run, a folder the newest below
-// it, a database's URL (postgresql://host/db#training) its newest training. A miss names the ids that are there. Of a distributed run the lowest rank's handle means all
-// ranks, another rank's that rank alone; `rank` asks for one. A file that is no database, or a
-// folder without any, may be a log of another program (engines/runs/import/README.md).
+// it, a database's URL (postgresql://host/db#training) its newest training. A miss names the ids
+// that are there. Of a distributed run the lowest rank's handle means all ranks, another rank's
+// that rank alone; `rank` asks for one. A file that is no database, or a folder without any, may be
+// a log of another program (engines/runs/import/README.md).
 Result<Source> OpenRun(const std::string& handle, const AllowedRoots& roots,
                        const CancelToken& cancel, std::optional<int64_t> rank = std::nullopt);
 

@@ -125,7 +125,7 @@ struct ShadowFinding {
   bool rounded_before = false;
   bool rounded_between = false;  // lost_change: of weights, between two steps of the optimizer
   bool lost_before =
-      false;         // lost_change: more than rounding can lose here: what came in had lost it
+      false;  // lost_change: more than rounding can lose here: what came in had lost it
   // Lines of the program from which the functions were called in which it happened, nearest first.
   std::vector<std::string> called_from;
   std::string home;  // the line that gave what is read or changed here its format; "": not known

@@ -8,10 +8,10 @@
 
 #include "base/json.h"
 #include "engines/runs/alerts.h"
+#include "engines/runs/parts.h"
 #include "engines/runs/rank_layers.h"
 #include "engines/runs/relation_text.h"
 #include "engines/runs/shadow.h"
-#include "engines/runs/parts.h"
 
 namespace mpnanny::runs {
 namespace {
@@ -229,8 +229,8 @@ bool Fits(const ShadowFilter& filter, const ShadowFinding& finding) {
                                                  *finding.layer_id));
 }
 
-// Reads one rank's findings, or with `all` those of all ranks, part by part; stops with a note where
-// the table is damaged or too long.
+// Reads one rank's findings, or with `all` those of all ranks, part by part; stops with a note
+// where the table is damaged or too long.
 Result<void> ReadPart(const Source& source, size_t first, bool all, RankLayers& layers,
                       const ShadowFilter& filter, ShadowFindings& found) {
   const Database& database = DatabaseOf(source, first);

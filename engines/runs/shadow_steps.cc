@@ -3,9 +3,9 @@
 #include <map>
 
 #include "base/json.h"
+#include "engines/runs/parts.h"
 #include "engines/runs/rank_layers.h"
 #include "engines/runs/shadow.h"
-#include "engines/runs/parts.h"
 
 namespace mpnanny::runs {
 namespace {
@@ -112,9 +112,9 @@ Result<void> ReadStepsOfPart(const Source& source, size_t part, bool all, const 
           database.ColumnsOrNull(kSteps, {"step", "seconds", "plain_seconds", "operators",
                                           "compared", "restarted", "memory"}) +
           ", substr(" + database.ColumnsOrNull(kSteps, {"why"}) + ", 1, 40), substr(" +
-          database.ColumnsOrNull(kSteps, {"detail"}) +
-          ", 1, 60000) FROM shadow_step WHERE " + (all ? "" : "run_id=?1 AND ") +
-          "step BETWEEN ?2 AND ?3 ORDER BY " + (all ? "run_id<>?1, run_id, step" : "step")));
+          database.ColumnsOrNull(kSteps, {"detail"}) + ", 1, 60000) FROM shadow_step WHERE " +
+          (all ? "" : "run_id=?1 AND ") + "step BETWEEN ?2 AND ?3 ORDER BY " +
+          (all ? "run_id<>?1, run_id, step" : "step")));
   rows.Bind(1, *RunOf(source, part).handle.run_id).Bind(2, range.first).Bind(3, range.last);
   for (size_t read = 0;; ++read) {
     MPN_TRY_ASSIGN(auto next, rows.Next());
@@ -179,9 +179,9 @@ Result<ShadowProfile> ShadowProfile::Open(const Source& source) {
         !database.HasColumn(kProfile, "layer_id")) {
       continue;
     }
-    auto step_from = database.Prepare(std::string("SELECT step FROM shadow_profile WHERE ") +
-                                      (at_once ? "" : "run_id=?2 AND ") +
-                                      "step>=?1 ORDER BY step LIMIT 1");
+    auto step_from =
+        database.Prepare(std::string("SELECT step FROM shadow_profile WHERE ") +
+                         (at_once ? "" : "run_id=?2 AND ") + "step>=?1 ORDER BY step LIMIT 1");
     if (!step_from) return step_from.error();
     auto rows = database.Prepare(
         "SELECT " +

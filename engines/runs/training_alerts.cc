@@ -1,6 +1,6 @@
-// ForEachOfTraining: the alerts of a thousand ranks by one question, which folds those that differ in
-// nothing but the rank. What it cannot tell (an alert that one rank has twice, the places of shadow
-// alerts) is folded here as alerts of files are.
+// ForEachOfTraining: the alerts of a thousand ranks by one question, which folds those that differ
+// in nothing but the rank. What it cannot tell (an alert that one rank has twice, the places of
+// shadow alerts) is folded here as alerts of files are.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -29,8 +29,8 @@ class TrainingAlerts {
  public:
   static Result<TrainingAlerts> Open(const Source& source, const AlertFilter& filter) {
     int next = 4;
-    const std::string which = Among("a.type", filter.types, next) +
-                              Among("a.severity", filter.severities, next);
+    const std::string which =
+        Among("a.type", filter.types, next) + Among("a.severity", filter.severities, next);
     // The first of a group, by the order of the parts, has its words; an alert's id and the order
     // of its part make one number. Shadow alerts of one layer may be of several places, which
     // stand in their details: they are a group each.
@@ -73,8 +73,7 @@ class TrainingAlerts {
     row.alert_id = rows_.IntOr(16, 0);
     row.part = parts_.Of(rank);
     if (row.layer_id && row.part > 0) {
-      MPN_TRY_ASSIGN(auto mapped,
-                     layers_.Map(row.part - 1, *row.layer_id, rows_.Text(17)));
+      MPN_TRY_ASSIGN(auto mapped, layers_.Map(row.part - 1, *row.layer_id, rows_.Text(17)));
       row.layer_id = mapped;
     }
     return std::optional(std::move(row));
@@ -83,10 +82,9 @@ class TrainingAlerts {
   // All of one step as its ranks told them, part by part.
   Result<std::vector<AlertRow>> Unfolded(int64_t step, const AlertFilter& filter) {
     std::vector<AlertRow> all;
-    MPN_TRY_ASSIGN(auto rows, source_.database->Prepare(
-                                  AlertColumns(*source_.database) +
-                                  ", run_id FROM alert WHERE step=?1 "
-                                  "ORDER BY run_id<>?2, run_id, alert_id"));
+    MPN_TRY_ASSIGN(auto rows, source_.database->Prepare(AlertColumns(*source_.database) +
+                                                        ", run_id FROM alert WHERE step=?1 "
+                                                        "ORDER BY run_id<>?2, run_id, alert_id"));
     rows.Bind(1, step).Bind(2, source_.run.rank);
     while (all.size() < kMaxFolded) {
       MPN_TRY_ASSIGN(auto next, rows.Next());

@@ -177,11 +177,10 @@ Result<void> Connection::Send(const std::string& sql, const Values& values, bool
     words.push_back(std::holds_alternative<std::monostate>(value) ? nullptr : texts.back().c_str());
   }
   const int count = static_cast<int>(words.size());
-  const int sent =
-      prepared ? pq_.PQsendQueryPrepared(connection_, sql.c_str(), count, words.data(), nullptr,
-                                         nullptr, 1)
-               : pq_.PQsendQueryParams(connection_, sql.c_str(), count, nullptr, words.data(),
-                                       nullptr, nullptr, 1);
+  const int sent = prepared ? pq_.PQsendQueryPrepared(connection_, sql.c_str(), count, words.data(),
+                                                      nullptr, nullptr, 1)
+                            : pq_.PQsendQueryParams(connection_, sql.c_str(), count, nullptr,
+                                                    words.data(), nullptr, nullptr, 1);
   if (!sent) return Lost();
   return {};
 }

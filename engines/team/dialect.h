@@ -1,7 +1,7 @@
 // The monitor's SQL in PostgreSQL's words: what readers ask of a file is asked of the server.
 //
-// Both know the SELECTs that the readers make; only the parameters' names differ, and which tables a
-// statement reads must be known. A free function without state.
+// Both know the SELECTs that the readers make; only the parameters' names differ, and which tables
+// a statement reads must be known. A free function without state.
 #ifndef MPNANNY_ENGINES_TEAM_DIALECT_H_
 #define MPNANNY_ENGINES_TEAM_DIALECT_H_
 

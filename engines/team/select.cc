@@ -65,20 +65,21 @@ Result<void> Select::Read(Rows rows) {
       }
     }
     if (bytes > kMostBytes) {
-      return DataCorrupt(EscapeControl(UrlOf(snapshot_->address())) +
-                             " holds values that are too large to read.",
-                         "No monitor writes such: somebody else changed the tables.");
+      return DataCorrupt(
+          EscapeControl(UrlOf(snapshot_->address())) + " holds values that are too large to read.",
+          "No monitor writes such: somebody else changed the tables.");
     }
   }
 }
 
 Result<void> Select::Begin() {
-  const std::string piece = "SELECT * FROM (" + sql_ + ") AS q LIMIT " + std::to_string(kFirstRows);
-  if (!prepared_) {
-    if (auto done = snapshot_->connection_->Prepare(name_, piece); !done) return Failed(done.error());
-    prepared_ = true;
+  if (prepared_.empty()) {
+    auto prepared = snapshot_->PreparedAs("SELECT * FROM (" + sql_ + ") AS q LIMIT " +
+                                          std::to_string(kFirstRows));
+    if (!prepared) return Failed(prepared.error());
+    prepared_ = *std::move(prepared);
   }
-  auto rows = snapshot_->connection_->QueryPrepared(name_, values_);
+  auto rows = snapshot_->connection_->QueryPrepared(prepared_, values_);
   if (!rows) return Failed(rows.error());
   MPN_TRY(Read(*std::move(rows)));
   state_ = rows_ < kFirstRows ? State::kEnded : State::kFirst;
@@ -89,13 +90,12 @@ Result<void> Select::Begin() {
 
 Result<void> Select::Continue() {
   Connection& connection = *snapshot_->connection_;
-  const std::string cursor = "c_" + name_;
   if (state_ == State::kFirst) {
     if (pieces_++ > 0 && moment_ == snapshot_->moment_) {
-      if (auto done = connection.Execute("CLOSE " + cursor); !done) return Failed(done.error());
+      if (auto done = connection.Execute("CLOSE " + cursor_); !done) return Failed(done.error());
     }
     moment_ = snapshot_->moment_;
-    const std::string sql = "DECLARE " + cursor + " NO SCROLL CURSOR FOR SELECT * FROM (" + sql_ +
+    const std::string sql = "DECLARE " + cursor_ + " NO SCROLL CURSOR FOR SELECT * FROM (" + sql_ +
                             ") AS q" + (ordered_ ? " OFFSET " + std::to_string(kFirstRows) : "");
     if (auto done = connection.Execute(sql, values_); !done) return Failed(done.error());
     state_ = State::kCursor;
@@ -103,7 +103,7 @@ Result<void> Select::Continue() {
   if (moment_ != snapshot_->moment_) {
     return Unavailable("Another question failed while this one was read.", "Ask again.");
   }
-  auto rows = connection.Query("FETCH " + std::to_string(kRows) + " FROM " + cursor);
+  auto rows = connection.Query("FETCH " + std::to_string(kRows) + " FROM " + cursor_);
   if (!rows) return Failed(rows.error());
   MPN_TRY(Read(*std::move(rows)));
   if (rows_ < kRows) state_ = State::kEnded;

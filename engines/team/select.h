@@ -39,8 +39,8 @@ class Select {
   using Cell = std::variant<std::monostate, int64_t, double, std::string, Bytes>;
   enum class State { kNew, kFirst, kCursor, kEnded };
 
-  Select(Snapshot* snapshot, std::string sql, bool ordered, std::string name)
-      : snapshot_(snapshot), sql_(std::move(sql)), ordered_(ordered), name_(std::move(name)) {}
+  Select(Snapshot* snapshot, std::string sql, bool ordered, std::string cursor)
+      : snapshot_(snapshot), sql_(std::move(sql)), ordered_(ordered), cursor_(std::move(cursor)) {}
   Result<void> Begin();     // the first piece
   Result<void> Continue();  // the next, by a cursor
   Result<void> Read(Rows rows);
@@ -49,9 +49,9 @@ class Select {
 
   Snapshot* snapshot_;  // borrowed
   std::string sql_;
-  bool ordered_;  // rows come in the same order each time
-  std::string name_;
-  bool prepared_ = false;
+  bool ordered_;          // rows come in the same order each time
+  std::string cursor_;    // its name
+  std::string prepared_;  // the name of the first piece's statement; "" before it was run
   Values values_;
   State state_ = State::kNew;
   int moment_ = 0;  // in which the cursor was opened

@@ -39,22 +39,24 @@ Result<std::unique_ptr<Snapshot>> Snapshot::Open(const Address& address,
   MPN_TRY(CheckLayout(*snapshot->connection_));
   for (const char* table : kTables) {
     if (snapshot->columns_.contains(table)) continue;
-    return DataCorrupt(EscapeControl(UrlOf(address), 300) + " has no table mpnanny." + table + ".",
-                       "`mpnanny ship --setup URL`, run by the database's owner, makes what lacks.");
+    return DataCorrupt(
+        EscapeControl(UrlOf(address), 300) + " has no table mpnanny." + table + ".",
+        "`mpnanny ship --setup URL`, run by the database's owner, makes what lacks.");
   }
   return snapshot;
 }
 
 Result<void> Snapshot::Begin() {
   MPN_TRY(connection_->Execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"));
-  // Nobody's function stands before PostgreSQL's own, and none is run to choose rows. Questions are short: to compile one, or to
-  // start workers for it, takes longer than it does.
-  MPN_TRY(connection_->Execute("SELECT pg_catalog.set_config('search_path', 'pg_catalog', true), "
-                               "pg_catalog.set_config('row_security', 'off', true), "
-                               "pg_catalog.set_config('jit', 'off', true), "
-                               "pg_catalog.set_config('max_parallel_workers_per_gather', '0', true), "
-                               "pg_catalog.set_config('statement_timeout', $1, true)",
-                               {std::to_string(limit_.count())}));
+  // Nobody's function stands before PostgreSQL's own, and none is run to choose rows. Questions are
+  // short: to compile one, or to start workers for it, takes longer than it does.
+  MPN_TRY(
+      connection_->Execute("SELECT pg_catalog.set_config('search_path', 'pg_catalog', true), "
+                           "pg_catalog.set_config('row_security', 'off', true), "
+                           "pg_catalog.set_config('jit', 'off', true), "
+                           "pg_catalog.set_config('max_parallel_workers_per_gather', '0', true), "
+                           "pg_catalog.set_config('statement_timeout', $1, true)",
+                           {std::to_string(limit_.count())}));
   return {};
 }
 
@@ -135,7 +137,8 @@ Result<std::unique_ptr<Select>> Snapshot::Prepare(std::string_view sql) {
   const Statement statement = InServersWords(sql);
   std::string named;
   for (const std::string& table : statement.tables) {
-    const std::string rows = table == "step_all" ? MergedRows(training_, merged_to_, all_merged_) : RowsOf(table);
+    const std::string rows =
+        table == "step_all" ? MergedRows(training_, merged_to_, all_merged_) : RowsOf(table);
     if (rows.empty()) continue;
     named += (named.empty() ? "WITH " : ", ") + table + " AS NOT MATERIALIZED (" + rows + ")";
   }
@@ -145,7 +148,16 @@ Result<std::unique_ptr<Select>> Snapshot::Prepare(std::string_view sql) {
 Result<std::unique_ptr<Select>> Snapshot::PrepareOfAll(std::string sql) {
   const bool ordered = sql.find("ORDER BY") != std::string::npos;
   return std::unique_ptr<Select>(
-      new Select(this, std::move(sql), ordered, "s" + std::to_string(++selects_)));
+      new Select(this, std::move(sql), ordered, "c" + std::to_string(++selects_)));
+}
+
+Result<std::string> Snapshot::PreparedAs(const std::string& sql) {
+  const auto known = prepared_.find(sql);
+  if (known != prepared_.end()) return known->second;
+  const std::string name = "s" + std::to_string(prepared_.size());
+  MPN_TRY(connection_->Prepare(name, sql));
+  prepared_.emplace(sql, name);
+  return name;
 }
 
 }  // namespace mpnanny::team

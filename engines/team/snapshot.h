@@ -1,11 +1,11 @@
 // A team's database as it stands at one moment, and one training of it asked in the monitor's SQL.
 //
-// The readers of runs (engines/runs) speak one SQL, that of a monitor's file; here each table's name
-// means the rows of one training, with the rank in the place of `run_id` (a training has one run a
-// rank), so that their statements are the server's own work and nothing is copied first. What comes
-// from the server is as little trusted as a file from elsewhere: the session may only read, views
-// are not looked at, no function outside of pg_catalog is found, and no value is longer than a
-// reader would take. A Snapshot belongs to one call on one thread and outlives its Selects.
+// The readers of runs (engines/runs) speak one SQL, that of a monitor's file; here each table's
+// name means the rows of one training, with the rank in the place of `run_id` (a training has one
+// run a rank), so that their statements are the server's own work and nothing is copied first. What
+// comes from the server is as little trusted as a file from elsewhere: the session may only read,
+// views are not looked at, no function outside of pg_catalog is found, and no value is longer than
+// a reader would take. A Snapshot belongs to one call on one thread and outlives its Selects.
 #ifndef MPNANNY_ENGINES_TEAM_SNAPSHOT_H_
 #define MPNANNY_ENGINES_TEAM_SNAPSHOT_H_
 
@@ -52,6 +52,8 @@ class Snapshot {
   explicit Snapshot(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}
   Result<void> Begin();
   Result<void> ReadColumns();
+  // The name under which the server knows the statement: many questions of a call are alike.
+  Result<std::string> PreparedAs(const std::string& sql);
   std::string RowsOf(std::string_view table) const;  // of the training, as a SELECT
   // After a failed statement nothing else of the same moment can be asked: begins a new one, in
   // which what was prepared is still good and what was being read is not.
@@ -63,9 +65,10 @@ class Snapshot {
   int64_t training_ = 0;
   std::optional<int64_t> merged_to_;
   bool all_merged_ = false;
-  int selects_ = 0;   // names of what was prepared
-  int moment_ = 0;    // counts the moments
-  std::chrono::milliseconds limit_{0};  // of a statement; zero: none
+  std::map<std::string, std::string> prepared_;  // names by statement
+  int selects_ = 0;                              // names of their cursors
+  int moment_ = 0;                               // counts the moments
+  std::chrono::milliseconds limit_{0};           // of a statement; zero: none
 };
 
 }  // namespace mpnanny::team

@@ -5,8 +5,8 @@
 #include <system_error>
 #include <utility>
 
-#include "base/program.h"
 #include "base/files.h"
+#include "base/program.h"
 #include "base/text.h"
 #include "server/command_line/commands.h"
 #include "server/command_line/http_endpoint.h"

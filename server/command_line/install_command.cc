@@ -5,8 +5,8 @@
 #include <ostream>
 #include <utility>
 
-#include "base/program.h"
 #include "base/files.h"
+#include "base/program.h"
 #include "base/text.h"
 #include "base/unified_diff.h"
 #include "server/client_file/change.h"

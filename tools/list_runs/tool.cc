@@ -145,7 +145,8 @@ Json OutputSchema() {
        {"verdict",
         {{"enum", {"healthy", "broken", "degraded", "not_established", nullptr}},
          {"description",
-          "diagnose_run's; null: not read (of a team's database none is), or not in time (notes)."}}},
+          "diagnose_run's; null: not read (of a team's database none is), or not in time "
+          "(notes)."}}},
        {"started_at", runs::TextSchema("ISO 8601, UTC.")},
        {"steps", runs::IntegerSchema("Recorded steps.")},
        {"last_loss", runs::NumberSchema("The last logged loss.")},
@@ -191,8 +192,8 @@ Tool MakeTool() {
          {{"type", "string"},
           {"default", "."},
           {"description",
-            "A monitor's database (metrics.db), a folder to search, or a team's database "
-            "(postgresql://host/db)."}}},
+           "A monitor's database (metrics.db), a folder to search, or a team's database "
+           "(postgresql://host/db)."}}},
         {"cursor", {{"type", "string"}, {"description", "next_cursor of the answer before."}}},
         {"detail", runs::DetailProperty()}}},
       {"additionalProperties", false}};

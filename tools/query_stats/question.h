@@ -30,7 +30,7 @@ struct Question {
   Order order = Order::kWorst;
   std::optional<int64_t> top;
   bool top_unasked = false;  // nobody asked for it: the answer says so
-  bool thorough = false;  // look at everything that the time limit allows
+  bool thorough = false;     // look at everything that the time limit allows
 
   bool Asks(int64_t kind) const {
     return kinds == kAllKinds || (kind >= 0 && kind < 7 && (kinds >> kind & 1) != 0);

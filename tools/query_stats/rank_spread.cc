@@ -24,7 +24,7 @@ double MedianOf(std::vector<double>& values) {
 }
 
 void NoteOutlier(std::map<int64_t, Outlier>& outliers, int64_t step, const RankFigure& figure,
-          double median, double distance) {
+                 double median, double distance) {
   const auto [place, fresh] = outliers.try_emplace(figure.rank);
   Outlier& outlier = place->second;
   if (fresh) {
@@ -68,17 +68,17 @@ RankSpread SpreadOf(const std::map<int64_t, std::vector<RankFigure>>& by_step) {
       const double distance = std::fabs(figure.value - median);
       if (!std::isfinite(figure.value)) {
         NoteOutlier(outliers, step, figure, median, kInfinite);
-      } else if (unit > 0 ? distance > kSpreads * unit : distance > kSameShare * std::fabs(median)) {
+      } else if (unit > 0 ? distance > kSpreads * unit
+                          : distance > kSameShare * std::fabs(median)) {
         NoteOutlier(outliers, step, figure, median, unit > 0 ? distance / unit : kInfinite);
       }
     }
   }
   for (auto& [rank, outlier] : outliers) spread.outliers.push_back(outlier);
-  std::stable_sort(spread.outliers.begin(), spread.outliers.end(),
-                   [](const Outlier& a, const Outlier& b) {
-                     return std::tuple(a.first_step, -a.distance) <
-                            std::tuple(b.first_step, -b.distance);
-                   });
+  std::stable_sort(
+      spread.outliers.begin(), spread.outliers.end(), [](const Outlier& a, const Outlier& b) {
+        return std::tuple(a.first_step, -a.distance) < std::tuple(b.first_step, -b.distance);
+      });
   return spread;
 }
 

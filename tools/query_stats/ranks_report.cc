@@ -39,8 +39,8 @@ Result<ChosenSteps> RankSteps(const runs::Source& source, const Question& questi
   MPN_TRY_ASSIGN(auto reader, runs::SampleReader::Create(source, {"absmax"}));
   const size_t kinds = static_cast<size_t>(std::popcount(question.kinds));
   const size_t a_step = (source.others.size() + 1) * kinds * question.layers.ids.size();
-  const size_t most = std::clamp((question.thorough ? kThoroughRankRows : kRankRows) / a_step, kLeastRankSteps,
-                                 kMostRankSteps);
+  const size_t most = std::clamp((question.thorough ? kThoroughRankRows : kRankRows) / a_step,
+                                 kLeastRankSteps, kMostRankSteps);
   MPN_TRY_ASSIGN(auto chosen, ChooseSteps(reader, source, question.steps, most, most, {}));
   if (chosen.all) return chosen;
   std::vector<int64_t> steps;
@@ -53,9 +53,10 @@ Result<ChosenSteps> RankSteps(const runs::Source& source, const Question& questi
 }
 
 // The series of one layer: each rank's, folded as those of one rank are, then laid side by side.
-Result<std::vector<RankSeries>> ReadLayerOfRanks(const runs::Source& source, const Question& question,
-                                          const std::vector<int64_t>& steps, int64_t layer_id,
-                                          const std::string& name) {
+Result<std::vector<RankSeries>> ReadLayerOfRanks(const runs::Source& source,
+                                                 const Question& question,
+                                                 const std::vector<int64_t>& steps,
+                                                 int64_t layer_id, const std::string& name) {
   std::map<int64_t, std::map<int64_t, std::vector<runs::TensorRow>>> ranks;
   MPN_TRY(runs::ForEachRankRow(source, name, steps, question.kinds, question.metric->needs,
                                [&](int64_t rank, const runs::TensorRow& row) {
@@ -100,9 +101,12 @@ Json RankPointJson(const RankPoint& point) {
 }
 
 Json OutlierJson(const Outlier& outlier) {
-  return {{"rank", outlier.rank},   {"first_step", outlier.first_step},
-          {"steps", outlier.steps}, {"step", outlier.step},
-          {"value", JsonNumber(outlier.value)}, {"median", JsonNumber(outlier.median)}};
+  return {{"rank", outlier.rank},
+          {"first_step", outlier.first_step},
+          {"steps", outlier.steps},
+          {"step", outlier.step},
+          {"value", JsonNumber(outlier.value)},
+          {"median", JsonNumber(outlier.median)}};
 }
 
 std::string OutlierText(const Outlier& outlier, size_t steps) {
@@ -138,7 +142,7 @@ class RanksWriter {
       text += " (" + state + ")";
     }
     text += " on " + runs::Count(series.ranks, "rank");
-    const size_t most = options_.max_points ? static_cast<size_t>(*options_.max_points)
+    const size_t most = options_.max_points              ? static_cast<size_t>(*options_.max_points)
                         : options_.bytes >= SIZE_MAX / 2 ? kMostRankSteps
                                                          : 40;
     json["points"] = Json::array();
@@ -241,23 +245,22 @@ Result<ToolOutput> ReportRanks(const runs::Source& source, const Question& asked
   if (total == 0) output.text += "No rank has a sample of it in these steps.\n";
   for (const std::string& note : notes) output.text += "Note: " + note + "\n";
   const auto looked_at = static_cast<int64_t>(steps.steps.size());
-  output.structured = {
-      {"metric", metric.name},
-      {"unit", metric.unit},
-      {"series", page.TakeRows()},
-      {"omitted", writer.omitted()},
-      {"total", total},
-      {"run", handle},
-      {"meaning", meaning},
-      {"aggregate", "ranks"},
-      {"steps",
-       {{"looked_at", looked_at},
-        {"recorded", steps.all ? looked_at : steps.sampled},
-        {"all", steps.all},
-        {"first", steps.steps.empty() ? Json(nullptr) : Json(steps.steps.front())},
-        {"last", steps.steps.empty() ? Json(nullptr) : Json(steps.steps.back())}}},
-      {"notes", notes},
-      {"fold", FoldName(metric.fold)}};
+  output.structured = {{"metric", metric.name},
+                       {"unit", metric.unit},
+                       {"series", page.TakeRows()},
+                       {"omitted", writer.omitted()},
+                       {"total", total},
+                       {"run", handle},
+                       {"meaning", meaning},
+                       {"aggregate", "ranks"},
+                       {"steps",
+                        {{"looked_at", looked_at},
+                         {"recorded", steps.all ? looked_at : steps.sampled},
+                         {"all", steps.all},
+                         {"first", steps.steps.empty() ? Json(nullptr) : Json(steps.steps.front())},
+                         {"last", steps.steps.empty() ? Json(nullptr) : Json(steps.steps.back())}}},
+                       {"notes", notes},
+                       {"fold", FoldName(metric.fold)}};
   if (total > 0) {
     output.text += "Next: `rank` with the other tools asks for one of them alone.\n";
   }
