@@ -225,7 +225,8 @@ class ShadowProfile {
 
   // The first step at or after this one that has a profile; nullopt after the last.
   Result<std::optional<int64_t>> StepFrom(int64_t step);
-  // All rows of a step, rank by rank, at most 200,000; layers by the Source's numbering.
+  // All rows of a step, rank by rank, at most 200,000; layers by the Source's numbering. Of ranks
+  // that lie in one database a row a layer and phase, with the largest figures.
   Result<std::vector<ShadowProfileRow>> At(int64_t step);
 
  private:

@@ -99,7 +99,27 @@ void JoinStep(ShadowStep& into, const ShadowStep& other) {
   into.covered->states = std::min(into.covered->states, other.covered->states);
 }
 
-// Of one rank, or with `all` of all of them, part by part.
+// A thousand ranks mostly tell the same of a step but for how long it took: such rows are one. The
+// time is the slowest rank's, and beside it that rank's plain one.
+constexpr std::string_view kStepsOfAll =
+    "SELECT step, max(seconds), (array_agg(plain_seconds ORDER BY seconds DESC NULLS LAST))[1], "
+    "max(operators), max(compared), max(restarted), max(memory), substr(why, 1, 40), "
+    "substr(detail, 1, 60000) FROM shadow_step WHERE step BETWEEN ?2 AND ?3 "
+    "GROUP BY step, substr(why, 1, 40), substr(detail, 1, 60000) "
+    "ORDER BY step, min(CASE WHEN run_id=?1 THEN -1 ELSE run_id END)";
+
+// The largest figures of each layer over the ranks, by its name: readers ask for the worst.
+constexpr std::string_view kProfileOfAll =
+    "SELECT (array_agg(p.layer_id ORDER BY p.run_id<>?2, p.run_id))[1], p.phase, "
+    "(array_agg(p.dtype ORDER BY p.run_id<>?2, p.run_id))[1], max(p.operators), max(p.error), "
+    "max(p.amplification), max(p.absmax), max(p.rms), max(p.fp16), max(p.bf16), max(p.e4m3), "
+    "max(p.e5m2), max(p.fp16_overflow), max(p.fp16_underflow), "
+    "(array_agg(p.run_id ORDER BY p.run_id<>?2, p.run_id))[1], min(l.name) "
+    "FROM shadow_profile p LEFT JOIN layer l ON l.run_id=p.run_id AND l.layer_id=p.layer_id "
+    "WHERE p.step=?1 GROUP BY coalesce(l.name, p.layer_id::text), p.phase "
+    "ORDER BY min(CASE WHEN p.run_id=?2 THEN -1 ELSE p.run_id END), 1, 2";
+
+// Of one rank, or with `all` of all of them.
 Result<void> ReadStepsOfPart(const Source& source, size_t part, bool all, const StepRange& range,
                              std::map<int64_t, ShadowStep>& steps,
                              std::vector<std::string>& notes) {
@@ -108,13 +128,14 @@ Result<void> ReadStepsOfPart(const Source& source, size_t part, bool all, const 
   MPN_TRY_ASSIGN(
       auto rows,
       database.Prepare(
-          "SELECT " +
-          database.ColumnsOrNull(kSteps, {"step", "seconds", "plain_seconds", "operators",
-                                          "compared", "restarted", "memory"}) +
-          ", substr(" + database.ColumnsOrNull(kSteps, {"why"}) + ", 1, 40), substr(" +
-          database.ColumnsOrNull(kSteps, {"detail"}) + ", 1, 60000) FROM shadow_step WHERE " +
-          (all ? "" : "run_id=?1 AND ") + "step BETWEEN ?2 AND ?3 ORDER BY " +
-          (all ? "run_id<>?1, run_id, step" : "step")));
+          all ? std::string(kStepsOfAll)
+              : "SELECT " +
+                    database.ColumnsOrNull(kSteps, {"step", "seconds", "plain_seconds", "operators",
+                                                    "compared", "restarted", "memory"}) +
+                    ", substr(" + database.ColumnsOrNull(kSteps, {"why"}) + ", 1, 40), substr(" +
+                    database.ColumnsOrNull(kSteps, {"detail"}) +
+                    ", 1, 60000) FROM shadow_step WHERE run_id=?1 AND step BETWEEN ?2 AND ?3 ORDER "
+                    "BY step"));
   rows.Bind(1, *RunOf(source, part).handle.run_id).Bind(2, range.first).Bind(3, range.last);
   for (size_t read = 0;; ++read) {
     MPN_TRY_ASSIGN(auto next, rows.Next());
@@ -184,14 +205,13 @@ Result<ShadowProfile> ShadowProfile::Open(const Source& source) {
                          (at_once ? "" : "run_id=?2 AND ") + "step>=?1 ORDER BY step LIMIT 1");
     if (!step_from) return step_from.error();
     auto rows = database.Prepare(
-        "SELECT " +
-        database.ColumnsOrNull(kProfile, {"layer_id", "phase", "dtype", "operators", "error",
-                                          "amplification", "absmax", "rms", "fp16", "bf16", "e4m3",
-                                          "e5m2", "fp16_overflow", "fp16_underflow"}) +
-        (at_once ? ", run_id, (SELECT name FROM layer WHERE layer.run_id=shadow_profile.run_id AND "
-                   "layer.layer_id=shadow_profile.layer_id) FROM shadow_profile WHERE step=?1 "
-                   "ORDER BY run_id<>?2, run_id, layer_id, phase"
-                 : " FROM shadow_profile WHERE step=?1 AND run_id=?2"));
+        at_once ? std::string(kProfileOfAll)
+                : "SELECT " +
+                      database.ColumnsOrNull(
+                          kProfile, {"layer_id", "phase", "dtype", "operators", "error",
+                                     "amplification", "absmax", "rms", "fp16", "bf16", "e4m3",
+                                     "e5m2", "fp16_overflow", "fp16_underflow"}) +
+                      " FROM shadow_profile WHERE step=?1 AND run_id=?2");
     if (!rows) return rows.error();
     const int64_t run_id = *RunOf(source, place).handle.run_id;
     if (!at_once) step_from->Bind(2, run_id);

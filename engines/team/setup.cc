@@ -184,8 +184,10 @@ Result<std::vector<std::string>> SetupStatements() {
   AddIndex("tensor_stats_by_layer", "tensor_stats (layer_id, kind, step, rank)", statements);
   AddIndex("alert_by_step", "alert (step, rank)", statements);
   AddIndex("alert_by_severity", "alert (severity, type, step)", statements);
+  AddIndex("alert_first", "alert (severity, step, rank, alert_id)", statements);
   AddIndex("event_by_type", "event (type, step)", statements);
   AddIndex("shadow_finding_by_step", "shadow_finding (step)", statements);
+  AddIndex("shadow_profile_by_step", "shadow_profile (step, rank)", statements);
   statements.push_back(OpenPart(*tables));
   statements.push_back(MissingPartitions(*tables));
   AddRoles(*tables, statements);
