@@ -117,7 +117,8 @@ std::string Snapshot::RowsOf(std::string_view table) const {
     if (table == "run" && name == "parent") {
       columns += ", NULL::bigint AS parent";
     } else if (type == "text") {
-      columns += ", left(" + quoted + ", " + std::string(kTextLimit) + ") AS " + quoted;
+      columns += ", left(" + quoted + ", " + std::string(kTextLimit) + ") AS " + quoted + ", " +
+                 quoted + " AS " + Quoted("raw_" + name);
     } else if (type == "bytea") {
       columns += ", substring(" + quoted + ", 1, " + std::string(kTextLimit) + ") AS " + quoted;
     } else {
