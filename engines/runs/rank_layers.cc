@@ -54,7 +54,7 @@ Result<std::optional<int64_t>> RankLayers::Named(const std::string& name) {
 Result<std::optional<int64_t>> RankLayers::LookUp(const std::string& name) const {
   if (LiesInOne(source_)) {
     MPN_TRY_ASSIGN(auto row,
-                   source_.database->Prepare("SELECT layer_id, run_id FROM layer WHERE name=?2 "
+                   source_.database->Prepare("SELECT layer_id, run_id FROM layer WHERE raw_name=?2 "
                                              "ORDER BY run_id<>?1, run_id, layer_id LIMIT 1"));
     row.Bind(1, source_.run.rank).Bind(2, std::string_view(name));
     MPN_TRY_ASSIGN(auto there, row.Next());

@@ -69,7 +69,7 @@ Result<void> ReadTraining(const Source& source, const std::string& layer,
                           const std::vector<int64_t>& steps, uint32_t kinds,
                           const std::vector<std::string_view>& columns, const Visit& visit) {
   MPN_TRY_ASSIGN(auto ids,
-                 source.database->Prepare("SELECT DISTINCT layer_id FROM layer WHERE name=?1"));
+                 source.database->Prepare("SELECT DISTINCT layer_id FROM layer WHERE raw_name=?1"));
   ids.Bind(1, std::string_view(layer));
   std::vector<int64_t> numbers;
   while (true) {
@@ -89,7 +89,7 @@ Result<void> ReadTraining(const Source& source, const std::string& layer,
         source.database->Prepare(
             "SELECT " + list + ", step, run_id FROM tensor_stats WHERE layer_id=?1 AND kind IN (" +
             List(asked) + ") AND step IN (" + List(steps) +
-            ") AND run_id IN (SELECT run_id FROM layer WHERE name=?2 AND layer_id=?1)"));
+            ") AND run_id IN (SELECT run_id FROM layer WHERE raw_name=?2 AND layer_id=?1)"));
     rows.Bind(1, number).Bind(2, std::string_view(layer));
     const int after = 9 + static_cast<int>(places.size());
     while (true) {
