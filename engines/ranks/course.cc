@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "engines/runs/shadow_parts.h"
+#include "engines/runs/parts.h"
 #include "engines/runs/steps.h"
 
 namespace mpnanny::ranks {
@@ -33,6 +33,17 @@ Result<std::vector<int64_t>> SpreadSteps(const runs::Source& source) {
   return steps;
 }
 
+void Take(const runs::Statement& row, size_t part, size_t at, Table& into) {
+  const int64_t flags = row.IntOr(3, 0);
+  for (size_t figure = 0; figure < kFigures; ++figure) {
+    const auto value = row.Real(static_cast<int>(figure));
+    const int64_t bad = figure == 0 ? runs::kLossNan | runs::kLossInf : runs::kGradNonFinite;
+    double& cell = into[figure][part][at];
+    cell = value.value_or(kUnknown);
+    if (!value && figure < 2 && flags & bad) cell = std::numeric_limits<double>::infinity();
+  }
+}
+
 Result<void> ReadPart(const runs::Source& source, size_t part, const std::vector<int64_t>& steps,
                       Table& into) {
   MPN_TRY_ASSIGN(auto row,
@@ -44,14 +55,25 @@ Result<void> ReadPart(const runs::Source& source, size_t part, const std::vector
     row.Reset();
     row.Bind(2, steps[at]);
     MPN_TRY_ASSIGN(auto there, row.Next());
-    if (!there) continue;
-    const int64_t flags = row.IntOr(3, 0);
-    for (size_t figure = 0; figure < kFigures; ++figure) {
-      const auto value = row.Real(static_cast<int>(figure));
-      const int64_t bad = figure == 0 ? runs::kLossNan | runs::kLossInf : runs::kGradNonFinite;
-      double& cell = into[figure][part][at];
-      cell = value.value_or(kUnknown);
-      if (!value && figure < 2 && flags & bad) cell = std::numeric_limits<double>::infinity();
+    if (there) Take(row, part, at, into);
+  }
+  return {};
+}
+
+// All parts at once, from one database.
+Result<void> ReadTraining(const runs::Source& source, const std::vector<int64_t>& steps,
+                          Table& into) {
+  const runs::PartsByRank parts(source);
+  MPN_TRY_ASSIGN(auto row, source.database->Prepare(
+                               "SELECT loss, grad_norm, duration, flags, run_id FROM step WHERE "
+                               "step=?1"));
+  for (size_t at = 0; at < steps.size(); ++at) {
+    row.Reset();
+    row.Bind(1, steps[at]);
+    while (true) {
+      MPN_TRY_ASSIGN(auto there, row.Next());
+      if (!there) break;
+      Take(row, parts.Of(row.IntOr(4, 0)), at, into);
     }
   }
   return {};
@@ -74,9 +96,13 @@ Result<Course> ReadCourse(const runs::Source& source) {
   MPN_TRY_ASSIGN(course.steps, SpreadSteps(source));
   Table table(kFigures, std::vector<std::vector<double>>(
                             parts, std::vector<double>(course.steps.size(), kUnknown)));
-  for (size_t part = 0; part < parts; ++part) {
-    MPN_TRY(source.database->cancel().Check());
-    MPN_TRY(ReadPart(source, part, course.steps, table));
+  if (runs::LiesInOne(source)) {
+    MPN_TRY(ReadTraining(source, course.steps, table));
+  } else {
+    for (size_t part = 0; part < parts; ++part) {
+      MPN_TRY(source.database->cancel().Check());
+      MPN_TRY(ReadPart(source, part, course.steps, table));
+    }
   }
   std::vector<double> furthest(parts, 0);
   for (auto& figure : table) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/json.h"
-#include "engines/runs/shadow_parts.h"
+#include "engines/runs/parts.h"
 
 namespace mpnanny::runs {
 namespace {
@@ -25,37 +25,53 @@ TensorFigure FigureOf(const Statement& row) {
   return figure;
 }
 
-Result<void> ReadFigures(const Database& database, const Run& run, RankStep& into) {
+// Of one rank's run; where all ranks lie in one database, whose `run_id` is the rank, of all.
+struct Of {
+  const Database& database;
+  const Run* run = nullptr;  // null: of all
+
+  Result<Statement> Prepare(const std::string& select, const std::string& table,
+                            int64_t step) const {
+    auto rows = database.Prepare(select + (run ? " WHERE " + table + ".run_id=?2 AND " : " WHERE ") +
+                                 table + ".step=?1");
+    if (!rows) return rows.error();
+    rows->Bind(1, step);
+    if (run) rows->Bind(2, *run->handle.run_id);
+    return rows;
+  }
+  int64_t RankOf(const Statement& row, int column) const {
+    return run ? run->rank : row.IntOr(column, 0);
+  }
+};
+
+Result<void> ReadFigures(const Of& of, RankStep& into) {
   MPN_TRY_ASSIGN(auto rows,
-                 database.Prepare("SELECT l.name, f.what, f.holders, f.first, f.numel, "
-                                  "f.nonfinite, f.hash, f.l2, f.sketch_a, f.sketch_b FROM "
-                                  "rank_figures f JOIN layer l ON l.layer_id = f.layer_id AND "
-                                  "l.run_id = f.run_id WHERE f.run_id=?1 AND f.step=?2"));
-  rows.Bind(1, *run.handle.run_id).Bind(2, into.step);
+                 of.Prepare("SELECT l.name, f.what, f.holders, f.first, f.numel, f.nonfinite, "
+                            "f.hash, f.l2, f.sketch_a, f.sketch_b, f.run_id FROM rank_figures f "
+                            "JOIN layer l ON l.layer_id = f.layer_id AND l.run_id = f.run_id",
+                            "f", into.step));
   while (true) {
     MPN_TRY_ASSIGN(auto next, rows.Next());
     if (!next) return {};
     const int64_t what = rows.IntOr(1, -1);
     if (what < 0 || what >= static_cast<int64_t>(kMoments)) continue;
-    into.tensors[rows.TextOr(0)][run.rank].at[static_cast<size_t>(what)] = FigureOf(rows);
+    into.tensors[rows.TextOr(0)][of.RankOf(rows, 10)].at[static_cast<size_t>(what)] = FigureOf(rows);
   }
 }
 
-Result<void> ReadCollectives(const Database& database, const Run& run, RankStep& into) {
+Result<void> ReadCollectives(const Of& of, RankStep& into) {
   MPN_TRY_ASSIGN(
       auto rows,
-      database.Prepare(
-          "SELECT c.sequence, c.operation, c.reduction, c.ranks, c.source, c.phase, (SELECT name "
-          "FROM layer l WHERE l.layer_id = c.layer_id AND l.run_id = c.run_id), c.gradient, "
-          "c.numel, c.nonfinite_in, c.nonfinite_out, c.hash_in, c.hash_out, c.l2_in, c.l2_out, "
-          "c.value_in, c.value_out, c.kept FROM collective c WHERE c.run_id=?1 AND c.step=?2 "
-          "ORDER BY c.sequence"));
-  rows.Bind(1, *run.handle.run_id).Bind(2, into.step);
+      of.Prepare("SELECT c.sequence, c.operation, c.reduction, c.ranks, c.source, c.phase, l.name, "
+                 "c.gradient, c.numel, c.nonfinite_in, c.nonfinite_out, c.hash_in, c.hash_out, "
+                 "c.l2_in, c.l2_out, c.value_in, c.value_out, c.kept, c.run_id FROM collective c "
+                 "LEFT JOIN layer l ON l.layer_id = c.layer_id AND l.run_id = c.run_id",
+                 "c", into.step));
   while (true) {
     MPN_TRY_ASSIGN(auto next, rows.Next());
     if (!next) return {};
     RankCollective call;
-    call.rank = run.rank;
+    call.rank = of.RankOf(rows, 18);
     call.sequence = rows.IntOr(0, 0);
     call.operation = rows.TextOr(1);
     call.reduction = rows.TextOr(2);
@@ -78,19 +94,19 @@ Result<void> ReadCollectives(const Database& database, const Run& run, RankStep&
   }
 }
 
-Result<void> ReadNorms(const Database& database, const Run& run, RankStep& into) {
-  MPN_TRY_ASSIGN(auto rows,
-                 database.Prepare("SELECT substr(detail, 1, 4000) FROM event WHERE run_id=?1 AND "
-                                  "step=?2 AND type='gradient_norm'"));
-  rows.Bind(1, *run.handle.run_id).Bind(2, into.step);
+Result<void> ReadNorms(const Of& of, RankStep& into) {
+  MPN_TRY_ASSIGN(auto rows, of.Prepare("SELECT substr(e.detail, 1, 4000), e.type, e.run_id FROM "
+                                       "event e",
+                                       "e", into.step));
   while (true) {
     MPN_TRY_ASSIGN(auto next, rows.Next());
     if (!next) return {};
+    if (rows.TextOr(1) != "gradient_norm") continue;
     const auto detail = ParseJson(rows.TextOr(0));
     if (!detail || !detail->is_object()) continue;
     const auto norm = detail->find("norm");
     if (norm != detail->end() && norm->is_number())
-      into.norms.push_back({run.rank, norm->get<double>()});
+      into.norms.push_back({of.RankOf(rows, 2), norm->get<double>()});
   }
 }
 
@@ -125,13 +141,18 @@ Result<std::vector<int64_t>> ComparedSteps(const Source& source) {
 Result<RankStep> ReadRankStep(const Source& source, int64_t step) {
   RankStep found;
   found.step = step;
-  for (size_t part = 0; part < PartsOf(source); ++part) {
-    const Database& database = DatabaseOf(source, part);
-    if (!HasFigures(database)) continue;
-    MPN_TRY(ReadFigures(database, RunOf(source, part), found));
-    MPN_TRY(ReadCollectives(database, RunOf(source, part), found));
-    MPN_TRY(ReadNorms(database, RunOf(source, part), found));
+  const size_t parts = LiesInOne(source) ? 1 : PartsOf(source);
+  for (size_t part = 0; part < parts; ++part) {
+    const Of of{DatabaseOf(source, part), LiesInOne(source) ? nullptr : &RunOf(source, part)};
+    if (!HasFigures(of.database)) continue;
+    MPN_TRY(ReadFigures(of, found));
+    MPN_TRY(ReadCollectives(of, found));
+    MPN_TRY(ReadNorms(of, found));
   }
+  std::stable_sort(found.collectives.begin(), found.collectives.end(),
+                   [](const RankCollective& a, const RankCollective& b) {
+                     return std::pair(a.rank, a.sequence) < std::pair(b.rank, b.sequence);
+                   });
   return found;
 }
 

@@ -131,6 +131,7 @@ void AddCommands(CommandSet& set, const std::string& first) {
   AddRunCommand(set);
   AddPackCommand(set);
   AddExportCommand(set);
+  AddShipCommand(set);
   AddCaptureCommand(set);
   AddReportCommand(set);
   AddViewCommand(set);

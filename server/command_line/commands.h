@@ -67,6 +67,7 @@ void AddCallCommand(CommandSet& set);
 void AddRunCommand(CommandSet& set);
 void AddPackCommand(CommandSet& set);
 void AddExportCommand(CommandSet& set);
+void AddShipCommand(CommandSet& set);
 void AddCaptureCommand(CommandSet& set);
 void AddReportCommand(CommandSet& set);
 void AddViewCommand(CommandSet& set);

@@ -1,5 +1,6 @@
 // `mpnanny run -- COMMAND …`: the command itself, in an environment that makes every Python in it
 // watch the training it does. The code is on Python's side: monitor/python/mpnanny/_launch.
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -10,10 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/companion.h"
 #include "base/process_info.h"
 #include "base/program.h"
 #include "base/python.h"
 #include "base/text.h"
+#include "engines/team/address.h"
 #include "server/command_line/commands.h"
 
 namespace mpnanny {
@@ -34,6 +37,7 @@ struct RunOptions {
   bool quiet = false;
   bool arguments = false;
   std::string package;
+  std::string ship;
   std::vector<std::string> command;
 };
 
@@ -42,6 +46,11 @@ constexpr char kOptionsVariable[] = "MPNANNY_RUN";
 // The process that becomes the command. If that is a Python it leaves a record whatever it does;
 // those that it starts do if they train.
 constexpr char kProcessVariable[] = "MPNANNY_RUN_PROCESS";
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+// The shipper takes five seconds at most for the last rows, and says what it could not ship.
+constexpr std::chrono::milliseconds kLastRowsLimit{7'000};
 
 // This program, which Python asks for the verdict on a run that has ended.
 constexpr char kProgramVariable[] = "MPNANNY_PROGRAM";
@@ -116,6 +125,36 @@ Result<std::string> Absolute(const std::string& path) {
   return absolute.lexically_normal().generic_string();
 }
 
+// A training must not run for hours before somebody finds out that nothing was shipped.
+std::string ShipTrouble(const std::string& url) {
+  const auto address = team::ParseAddress(url);
+  return address ? "" : address.error().Text();
+}
+
+// The command, and beside it a process that ships what it records. Whatever becomes of that one,
+// the command's end is this process's.
+int RunAndShip(const RunOptions& options, const Variables& variables,
+               const CommandLineContext& context) {
+  const std::vector<std::string> rest = {"ship", options.db, "--to", options.ship};
+  std::vector<std::string> words = {ProgramPath()};
+  words.insert(words.end(), rest.begin(), rest.end());
+  words.emplace_back("--beside");
+  if (options.quiet) words.emplace_back("--quiet");
+  auto shipper = Companion::Start(words);
+  if (!shipper) PrintError(context, "ship", shipper.error(), false);
+  context.err.flush();
+  auto ended = RunInPlace(options.command, variables, kProcessVariable);
+  if (!ended) return PrintError(context, "run", ended.error(), false);
+  if (shipper && !shipper->End(kLastRowsLimit) && !options.quiet) {
+    std::vector<std::string> again = {"mpnanny"};
+    again.insert(again.end(), rest.begin(), rest.end());
+    context.err << "mpnanny run: the last rows were not shipped in time; this ships the rest: "
+                << ShellCommand(again) << "\n";
+    context.err.flush();
+  }
+  return EndAs(*ended);
+}
+
 int Run(const RunOptions& options, const CommandLineContext& context) {
   if (options.command.empty()) {
     return PrintError(
@@ -145,11 +184,12 @@ int Run(const RunOptions& options, const CommandLineContext& context) {
   const char* const before = std::getenv("PYTHONPATH");
   if (before != nullptr && *before != '\0') path += std::string(":") + before;
   context.out.flush();
-  const Error failed =
-      ReplaceProgram(options.command, {{"PYTHONPATH", path},
-                                       {kOptionsVariable, DumpJson(WatchOptions(watch))},
-                                       {kProcessVariable, std::to_string(CurrentProcess())},
-                                       {kProgramVariable, ProgramPath()}});
+  Variables variables = {{"PYTHONPATH", path},
+                         {kOptionsVariable, DumpJson(WatchOptions(watch))},
+                         {kProgramVariable, ProgramPath()}};
+  if (!options.ship.empty()) return RunAndShip(watch, variables, context);
+  variables.emplace_back(kProcessVariable, std::to_string(CurrentProcess()));
+  const Error failed = ReplaceProgram(options.command, variables);
   return PrintError(context, "run", failed, false);
 }
 
@@ -220,6 +260,12 @@ void AddRunCommand(CommandSet& set) {
   command.add_flag("--arguments", options->arguments,
                    "Record the script's arguments, which may hold secrets");
   command.add_flag("--quiet", options->quiet, "Say nothing on stderr");
+  command
+      .add_option("--ship", options->ship,
+                  "Ship the run beside the training into a team's database, "
+                  "postgresql://host/db, by a process of its own (docs/team.md)")
+      ->type_name("URL")
+      ->check(CLI::Validator(ShipTrouble, ""));
   command
       .add_option("--package", options->package,
                   "Folder that holds the Python package, if it is not beside this program")

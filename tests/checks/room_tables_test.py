@@ -19,6 +19,7 @@ ROOMS = [
     "engines/pictures",
     "engines/runs",
     "engines/runs/import",
+    "engines/team",
     "engines/tensors",
     "engines/worker",
     "monitor",
