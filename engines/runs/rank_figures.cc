@@ -32,8 +32,8 @@ struct Of {
 
   Result<Statement> Prepare(const std::string& select, const std::string& table,
                             int64_t step) const {
-    auto rows = database.Prepare(select + (run ? " WHERE " + table + ".run_id=?2 AND " : " WHERE ") +
-                                 table + ".step=?1");
+    auto rows = database.Prepare(
+        select + (run ? " WHERE " + table + ".run_id=?2 AND " : " WHERE ") + table + ".step=?1");
     if (!rows) return rows.error();
     rows->Bind(1, step);
     if (run) rows->Bind(2, *run->handle.run_id);
@@ -55,7 +55,8 @@ Result<void> ReadFigures(const Of& of, RankStep& into) {
     if (!next) return {};
     const int64_t what = rows.IntOr(1, -1);
     if (what < 0 || what >= static_cast<int64_t>(kMoments)) continue;
-    into.tensors[rows.TextOr(0)][of.RankOf(rows, 10)].at[static_cast<size_t>(what)] = FigureOf(rows);
+    into.tensors[rows.TextOr(0)][of.RankOf(rows, 10)].at[static_cast<size_t>(what)] =
+        FigureOf(rows);
   }
 }
 
