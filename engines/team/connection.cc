@@ -251,8 +251,21 @@ Result<int64_t> Connection::EndCopy() {
   return rows;
 }
 
+// True if the statement was at its end already, but for what says so.
+bool Connection::AtEnd() {
+  for (int i = 0; i < 4; ++i) {
+    if (!pq_.PQconsumeInput(connection_) || pq_.PQisBusy(connection_)) return false;
+    PgResult* const result = pq_.PQgetResult(connection_);
+    if (result == nullptr) return true;
+    const auto status = static_cast<PgStatus>(pq_.PQresultStatus(result));
+    pq_.PQclear(result);
+    if (status == PgStatus::kCopyIn || status == PgStatus::kCopyOut) return false;
+  }
+  return false;
+}
+
 void Connection::GiveUp() {
-  if (!alive()) return;
+  if (!alive() || AtEnd()) return;
   if (PgCancel* const cancel = pq_.PQgetCancel(connection_)) {
     char why[256];
     pq_.PQcancel(cancel, why, sizeof why);

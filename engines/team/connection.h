@@ -114,6 +114,7 @@ class Connection {
   Result<void> Flush();
   Result<PgResult*> NextResult();  // null: the statement is over
   Result<void> Send(const std::string& sql, const Values& values);
+  bool AtEnd();
   void GiveUp();       // cancels what runs, and reads to its end or drops the connection
   Error Lost() const;  // the connection's own error
   Error Failed(PgResult* result);  // the statement's

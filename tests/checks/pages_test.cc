@@ -217,9 +217,9 @@ TEST_F(PagesTest, LinksBetweenPagesLead) {
 // What a text tells its reader to type exists: "`mpnanny WORD", ": mpnanny WORD" or, in a page, a
 // line of a code block that begins so.
 TEST_F(PagesTest, CommandsThatTextsNameExist) {
-  std::set<std::string> commands = {"serve",   "run",     "rules",  "knowledge",  "call",
-                                    "config",  "install", "doctor", "pack",       "report",
-                                    "capture", "view",    "tape",   "completion", "man"};
+  std::set<std::string> commands = {
+      "serve", "run",    "rules", "knowledge", "call", "config", "install",    "doctor",
+      "pack",  "report", "ship",  "capture",   "view", "tape",   "completion", "man"};
   for (const Tool& tool : AllTools()) {
     const std::string& name = tool.definition.command.name;
     commands.insert(name.substr(0, name.find(' ')));
