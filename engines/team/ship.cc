@@ -39,7 +39,7 @@ class Shipper {
       auto done = Round(last);
       if (!done) {
         if (!Passing(done.error())) return done.error();
-        if (last) return Report(&done.error());
+        if (last) return Report(Told(done.error()));
         Retry(done.error());
         continue;
       }
@@ -50,7 +50,7 @@ class Shipper {
       if (last || (options_.new_since == 0 && Over())) break;
       stop_.WaitFor(std::chrono::milliseconds(static_cast<int64_t>(options_.interval * 1000)));
     }
-    return Report(nullptr);
+    return Report(std::nullopt);
   }
 
  private:
@@ -177,7 +177,15 @@ class Shipper {
     return any;
   }
 
-  ShipReport Report(const Error* failure) const {
+  // A limit that the end set is no limit that somebody asked for.
+  static Error Told(const Error& error) {
+    if (error.kind != ErrorKind::kDeadlineExceeded && error.kind != ErrorKind::kCancelled) {
+      return error;
+    }
+    return Unavailable("The server did not take the last rows in time.", "");
+  }
+
+  ShipReport Report(const std::optional<Error>& failure) const {
     ShipReport report;
     std::map<int64_t, ShippedTraining> trainings;
     for (const auto& [path, file] : files_) {
@@ -199,8 +207,8 @@ class Shipper {
     }
     for (auto& [id, training] : trainings) report.trainings.push_back(std::move(training));
     report.notes.assign(noted_.begin(), noted_.end());
-    report.whole = report.whole && failure == nullptr;
-    if (failure != nullptr) report.notes.push_back(failure->Text());
+    report.whole = report.whole && !failure;
+    if (failure) report.notes.push_back(failure->Text());
     return report;
   }
 
