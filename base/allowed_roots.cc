@@ -57,7 +57,22 @@ fs::path Destination(const fs::path& path) {
   return seen;
 }
 
+// Where a password can stand in a URL: before the '@', or as an option. It would be seen in a
+// client's configuration and in the list of processes.
+bool HoldsPassword(std::string_view url) {
+  const std::string_view rest = url.substr(url.find("//") + 2);
+  const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
+  const size_t at = authority.rfind('@');
+  return (at != std::string_view::npos &&
+          authority.substr(0, at).find(':') != std::string_view::npos) ||
+         LowerCase(url).find("password=") != std::string::npos;
+}
+
 }  // namespace
+
+bool IsDatabaseUrl(std::string_view text) {
+  return text.starts_with("postgresql://") || text.starts_with("postgres://");
+}
 
 AllowedRoots AllowedRoots::Unrestricted() {
   AllowedRoots roots;
@@ -71,6 +86,14 @@ Result<AllowedRoots> AllowedRoots::Create(const std::vector<std::string>& roots)
   AllowedRoots allowed;
   std::error_code ec;
   for (const std::string& root : roots) {
+    if (IsDatabaseUrl(root)) {
+      if (HoldsPassword(root)) {
+        return InvalidInput("--root: a database's URL must not hold a password.",
+                            "libpq takes it from PGPASSWORD, ~/.pgpass or PGSERVICE.");
+      }
+      allowed.databases_.push_back(root);
+      continue;
+    }
     const fs::path canonical = fs::canonical(root, ec);
     if (ec || !fs::is_directory(canonical, ec)) {
       return NotFound("--root " + EscapeControl(root) + " is not a directory.");

@@ -33,6 +33,8 @@ std::string FillLibpq(Libpq& functions, Find find) {
   MPN_TAKE(PQtransactionStatus);
   MPN_TAKE(PQsetNoticeProcessor);
   MPN_TAKE(PQsendQueryParams);
+  MPN_TAKE(PQsendPrepare);
+  MPN_TAKE(PQsendQueryPrepared);
   MPN_TAKE(PQsetSingleRowMode);
   MPN_TAKE(PQconsumeInput);
   MPN_TAKE(PQisBusy);

@@ -51,6 +51,9 @@ struct Libpq {
                                                                                       const char*);
   int (*PQsendQueryParams)(PgConnection*, const char*, int, const unsigned*, const char* const*,
                            const int*, const int*, int);
+  int (*PQsendPrepare)(PgConnection*, const char*, const char*, int, const unsigned*);
+  int (*PQsendQueryPrepared)(PgConnection*, const char*, int, const char* const*, const int*,
+                             const int*, int);
   int (*PQsetSingleRowMode)(PgConnection*);
   int (*PQconsumeInput)(PgConnection*);
   int (*PQisBusy)(PgConnection*);

@@ -37,7 +37,7 @@ bool AtTheSameTime(const runs::Run& a, const runs::Run& b) {
 std::vector<runs::Source> OtherModels(const runs::Source& source, const AllowedRoots& roots,
                                       const CancelToken& cancel) {
   std::vector<runs::Source> models;
-  if (source.run.handle.path.empty()) return models;
+  if (source.run.handle.path.empty() || IsDatabaseUrl(source.run.handle.path)) return models;
   const fs::path file(source.run.handle.path);
   const std::string stem = WithoutNumber(file.stem().generic_string());
   for (int number = 1; number <= kMostFiles; ++number) {

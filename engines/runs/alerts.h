@@ -39,7 +39,14 @@ struct AlertFilter {
   std::vector<std::string> severities, types;     // empty: all; exact words
   std::optional<std::vector<int64_t>> layer_ids;  // sorted; absent: all, and alerts without a layer
   StepRange steps;
+
+  bool Takes(const AlertRow& row) const;  // of these types and severities
+  bool TakesLayer(const AlertRow& row) const;
 };
+
+// The SELECT that AlertOf() reads a row of, 14 columns; FROM and what follows it is the caller's.
+std::string AlertColumns(const Database& database);
+AlertRow AlertOf(const Statement& row);
 
 // 0 for ERROR, 1 for WARNING, 2 for anything else: worst first.
 int SeverityRank(const Word<Severity>& severity);

@@ -79,22 +79,31 @@ bool LooksLikeDatabase(const std::string& path) {
 }
 
 Statement& Statement::Bind(int index, int64_t value) {
+  if (of_server_) return of_server_->Bind(index, value), *this;
   sqlite3_bind_int64(statement_.get(), index, value);
   return *this;
 }
 
 Statement& Statement::Bind(int index, double value) {
+  if (of_server_) return of_server_->Bind(index, value), *this;
   sqlite3_bind_double(statement_.get(), index, value);
   return *this;
 }
 
 Statement& Statement::Bind(int index, std::string_view value) {
+  if (of_server_) return of_server_->Bind(index, std::string(value)), *this;
   sqlite3_bind_text64(statement_.get(), index, value.data(), value.size(), SQLITE_TRANSIENT,
                       SQLITE_UTF8);
   return *this;
 }
 
 Result<bool> Statement::Next() {
+  if (of_server_) {
+    if (Database::StopRequested(const_cast<Database*>(database_))) {
+      return database_->Failure(SQLITE_INTERRUPT);
+    }
+    return of_server_->Next();
+  }
   const int code = sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
@@ -102,6 +111,7 @@ Result<bool> Statement::Next() {
 }
 
 std::optional<std::string> Statement::Text(int column) const {
+  if (of_server_) return of_server_->Text(column);
   if (sqlite3_column_type(statement_.get(), column) != SQLITE_TEXT) return std::nullopt;
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
   const int bytes = sqlite3_column_bytes(statement_.get(), column);
@@ -109,6 +119,7 @@ std::optional<std::string> Statement::Text(int column) const {
 }
 
 std::optional<std::string> Statement::Blob(int column) const {
+  if (of_server_) return of_server_->Blob(column);
   if (sqlite3_column_type(statement_.get(), column) != SQLITE_BLOB) return std::nullopt;
   const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement_.get(), column));
   const int size = sqlite3_column_bytes(statement_.get(), column);
@@ -303,7 +314,26 @@ Result<void> Database::CheckIdentity() {
   return {};
 }
 
+std::unique_ptr<Database> Database::OfTraining(std::unique_ptr<team::Snapshot> training,
+                                               const std::string& path, const CancelToken& cancel) {
+  std::unique_ptr<Database> database(new Database(path, cancel));
+  database->training_ = std::move(training);
+  return database;
+}
+
+void Database::LimitTime(CancelToken::Clock::duration limit) {
+  until_ = CancelToken::Clock::now() + limit;
+  if (training_) {
+    training_->LimitTime(std::chrono::duration_cast<std::chrono::milliseconds>(limit));
+  }
+}
+
 Result<Statement> Database::Prepare(std::string_view sql) const {
+  if (training_) {
+    auto select = training_->Prepare(sql);
+    if (!select) return select.error();
+    return Statement(this, *std::move(select));
+  }
   sqlite3_stmt* statement = nullptr;
   const int code = sqlite3_prepare_v2(handle_.get(), sql.data(), static_cast<int>(sql.size()),
                                       &statement, nullptr);
@@ -312,6 +342,7 @@ Result<Statement> Database::Prepare(std::string_view sql) const {
 }
 
 bool Database::HasColumn(std::string_view table, std::string_view column) const {
+  if (training_) return training_->HasColumn(table, column);
   sqlite3_stmt* statement = nullptr;
   const std::string sql =
       "SELECT " + std::string(column) + " FROM " + std::string(table) + " LIMIT 0";

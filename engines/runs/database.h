@@ -1,5 +1,5 @@
 // A monitor's database, opened for reading: the one place that talks to SQLite on behalf of the
-// tools.
+// tools. A training in a team's database (engines/team) is asked through the same two classes.
 //
 // The file comes from elsewhere and may be live, damaged or hostile: it is opened read-only, one
 // consistent snapshot is read through it, views and triggers of the file never run, and a call that
@@ -22,6 +22,7 @@
 #include "base/cancel.h"
 #include "base/resolved_path.h"
 #include "base/result.h"
+#include "engines/team/snapshot.h"
 
 namespace mpnanny::runs {
 
@@ -46,16 +47,21 @@ class Statement {
   // Goes to the next row; false at the end.
   Result<bool> Next();
   // Ready to be run again; bindings stay.
-  void Reset() { sqlite3_reset(statement_.get()); }
+  void Reset() {
+    if (of_server_) return of_server_->Reset();
+    sqlite3_reset(statement_.get());
+  }
 
   // One call finds the value, the others only look at it: sqlite3_column_type() and _double() would
   // each find it again, which is most of what a scan of many steps costs.
   std::optional<int64_t> Int(int column) const {
+    if (of_server_) return of_server_->Int(column);
     sqlite3_value* const value = sqlite3_column_value(statement_.get(), column);
     if (sqlite3_value_type(value) != SQLITE_INTEGER) return std::nullopt;
     return sqlite3_value_int64(value);
   }
   std::optional<double> Real(int column) const {  // of an integer as well
+    if (of_server_) return of_server_->Real(column);
     sqlite3_value* const value = sqlite3_column_value(statement_.get(), column);
     const int type = sqlite3_value_type(value);
     if (type != SQLITE_FLOAT && type != SQLITE_INTEGER) return std::nullopt;
@@ -75,9 +81,12 @@ class Statement {
   };
   Statement(const Database* database, sqlite3_stmt* statement)
       : database_(database), statement_(statement) {}
+  Statement(const Database* database, std::unique_ptr<team::Select> select)
+      : database_(database), of_server_(std::move(select)) {}
 
   const Database* database_;  // borrowed
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  std::unique_ptr<team::Select> of_server_;  // in its place
 };
 
 class Database {
@@ -93,11 +102,18 @@ class Database {
   static std::unique_ptr<Database> Adopt(sqlite3* handle, const std::string& path,
                                          const CancelToken& cancel);
 
+  // A training of a team's database, all ranks of it: `run_id` is the rank. `path`: its URL.
+  static std::unique_ptr<Database> OfTraining(std::unique_ptr<team::Snapshot> training,
+                                              const std::string& path, const CancelToken& cancel);
+
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
   // Prepares one SELECT. The error of a file that lacks a table or a column is DataCorrupt.
   Result<Statement> Prepare(std::string_view sql) const;
+  // All ranks of a distributed run lie in here, in one table each: what is merged over them can be
+  // asked for at once.
+  bool holds_training() const { return training_ != nullptr; }
 
   // True if the file has the table with this column. Both names are our own words.
   bool HasColumn(std::string_view table, std::string_view column) const;
@@ -110,7 +126,7 @@ class Database {
 
   // From now on queries end with DeadlineExceeded once `limit` is over, however long the call's own
   // deadline: what a question has until then is its answer.
-  void LimitTime(CancelToken::Clock::duration limit) { until_ = CancelToken::Clock::now() + limit; }
+  void LimitTime(CancelToken::Clock::duration limit);
   bool time_is_up() const { return CancelToken::Clock::now() >= until_; }
 
   const std::string& path() const { return path_; }
@@ -127,6 +143,7 @@ class Database {
   const std::string& stamp() const { return stamp_; }
 
  private:
+  friend class Statement;
   enum class Access {
     kShared,     // somebody may write
     kUnwritten,  // nobody does, and there is no WAL
@@ -153,6 +170,7 @@ class Database {
   std::string stamp_;
   std::optional<ResolvedFolder> folder_;  // SQLite's names lead into it; absent of a log's
   std::unique_ptr<sqlite3, Close> handle_;
+  std::unique_ptr<team::Snapshot> training_;  // in its place
 };
 
 // True if the file starts as an SQLite database does. Reads 16 bytes.

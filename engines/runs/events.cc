@@ -3,14 +3,10 @@
 namespace mpnanny::runs {
 
 Result<void> ForEachEvent(const Source& source, const std::function<bool(const EventRow&)>& visit) {
-  MPN_TRY_ASSIGN(
-      auto table,
-      source.database->Prepare("SELECT 1 FROM sqlite_master WHERE type='table' AND name='event'"));
-  MPN_TRY_ASSIGN(auto there, table.Next());
-  if (!there) return {};
-  MPN_TRY_ASSIGN(auto rows,
-                 source.database->Prepare("SELECT step, type, substr(detail, 1, 4000) FROM event "
-                                          "WHERE run_id=?1 ORDER BY step, rowid"));
+  if (!source.database->HasColumn("event", "run_id")) return {};
+  MPN_TRY_ASSIGN(auto rows, source.database->Prepare(
+                                "SELECT step, type, substr(detail, 1, 4000) FROM event "
+                                "WHERE run_id=?1 ORDER BY step IS NOT NULL, step, rowid"));
   rows.Bind(1, *source.run.handle.run_id);
   while (true) {
     MPN_TRY_ASSIGN(auto next, rows.Next());

@@ -8,6 +8,7 @@
 #include "engines/runs/packed.h"
 #include "engines/runs/ranks.h"
 #include "engines/runs/run.h"
+#include "engines/runs/training.h"
 
 namespace mpnanny::runs {
 namespace {
@@ -37,18 +38,6 @@ std::string NearestIds(std::vector<Run> runs, int64_t wanted) {
   return (runs.size() > 7 ? "The nearest of its " + std::to_string(runs.size()) + " runs: "
                           : "Its runs: ") +
          Join(ids, ", ") + ".";
-}
-
-Error NoSuchRank(int64_t rank, const Run& run, const std::vector<Member>& members) {
-  if (run.world_size <= 1) {
-    return NotFound("This run has one process: there is no rank " + std::to_string(rank) + ".",
-                    "Leave `rank` out.");
-  }
-  std::vector<int64_t> present;
-  for (const Member& member : members) present.push_back(member.run.rank);
-  return NotFound("Rank " + std::to_string(rank) + " of this run is not here.",
-                  "Here: " + RanksText(present, run.world_size) + " of " +
-                      std::to_string(run.world_size) + ".");
 }
 
 // What is read of a rank whose database is open; notes what limits its reading.
@@ -168,12 +157,7 @@ Result<Source> OpenTogether(std::vector<Member> members, const CancelToken& canc
   }
   std::sort(source->others.begin(), source->others.end(),
             [](const OtherRank& a, const OtherRank& b) { return a.run.rank < b.run.rank; });
-  const std::string which = "rank " + std::to_string(source->run.rank);
-  source->notes.push_back("Merged from " + RanksText(present, world_size) +
-                          ": steps and alerts are those of all, the "
-                          "loss is their mean; statistics of tensors are those of " +
-                          which + (bad ? ", whose first error is the earliest" : "") +
-                          " (`rank` asks for one).");
+  source->notes.push_back(MergedNote(present, world_size, source->run.rank, bad));
   if (const std::string missing = MissingRanks(present, world_size); !missing.empty()) {
     source->notes.push_back(missing);
   }
@@ -233,12 +217,14 @@ Result<Source> OpenMember(int64_t rank, const Run& found, const std::vector<Memb
                           const RunHandle& lowest, const CancelToken& cancel) {
   const auto member = std::find_if(members.begin(), members.end(),
                                    [&](const Member& m) { return m.run.rank == rank; });
-  if (member == members.end()) return NoSuchRank(rank, found, members);
+  if (member == members.end()) {
+    std::vector<int64_t> present;
+    for (const Member& each : members) present.push_back(each.run.rank);
+    return NoSuchRank(rank, found, present);
+  }
   Result<Source> source = OpenOne(member->run, cancel);
   if (source && members.size() > 1) {
-    source->notes.push_back("This is rank " + std::to_string(rank) + " of " +
-                            std::to_string(found.world_size) + " alone; " +
-                            EscapeControl(FormatRunHandle(lowest)) + " means all ranks.");
+    source->notes.push_back(AloneNote(rank, found.world_size, lowest));
   }
   return source;
 }
@@ -283,6 +269,7 @@ std::vector<int64_t> RanksOf(const Source& source) {
 
 Result<Source> OpenRun(const std::string& handle, const AllowedRoots& roots,
                        const CancelToken& cancel, std::optional<int64_t> rank) {
+  if (IsDatabaseUrl(handle)) return OpenTraining(handle, roots, cancel, rank);
   RunHandle wanted = ParseRunHandle(handle);
   auto path = roots.Resolve(wanted.path);
   // A file may be named "a#1": the handle's text as it stands is tried before the miss is told.

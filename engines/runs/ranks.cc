@@ -1,6 +1,7 @@
 #include "engines/runs/ranks.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -180,7 +181,10 @@ Status TogetherStatus(Status a, Status b) {
   return *std::min(std::find(kOrder, kOrder + 4, a), std::find(kOrder, kOrder + 4, b));
 }
 
-std::string MissingRanks(const std::vector<int64_t>& present, int64_t world_size) {
+namespace {
+
+std::string Missing(const std::vector<int64_t>& present, int64_t world_size,
+                    const std::string& why) {
   std::vector<int64_t> missing;
   const int64_t size = std::min(world_size, kMaxWorldSize);
   for (int64_t rank = 0; rank < size; ++rank) {
@@ -189,8 +193,57 @@ std::string MissingRanks(const std::vector<int64_t>& present, int64_t world_size
   if (missing.empty()) return "";
   return (missing.size() == 1 ? "Rank " : "Ranks ") + Ranges(missing) + " of " +
          std::to_string(world_size) + (missing.size() == 1 ? " is" : " are") +
-         " not here: what happened there is not known. A run's rank databases lie in one folder "
-         "(metrics.rank0.db, metrics.rank1.db …).";
+         " not here: what happened there is not known. " + why;
+}
+
+}  // namespace
+
+std::string MissingRanks(const std::vector<int64_t>& present, int64_t world_size) {
+  return Missing(
+      present, world_size,
+      "A run's rank databases lie in one folder (metrics.rank0.db, metrics.rank1.db …).");
+}
+
+std::string UnshippedRanks(const std::vector<int64_t>& present, int64_t world_size) {
+  return Missing(present, world_size, "`mpnanny ship` brings a rank's database here.");
+}
+
+std::string MergedNote(const std::vector<int64_t>& present, int64_t world_size, int64_t decider,
+                       bool bad) {
+  return "Merged from " + RanksText(present, world_size) +
+         ": steps and alerts are those of all, the loss is their mean; statistics of tensors are "
+         "those of rank " +
+         std::to_string(decider) + (bad ? ", whose first error is the earliest" : "") +
+         " (`rank` asks for one).";
+}
+
+std::string AloneNote(int64_t rank, int64_t world_size, const RunHandle& whole) {
+  return "This is rank " + std::to_string(rank) + " of " + std::to_string(world_size) + " alone; " +
+         EscapeControl(FormatRunHandle(whole)) + " means all ranks.";
+}
+
+Error NoSuchRank(int64_t rank, const Run& run, const std::vector<int64_t>& present) {
+  if (run.world_size <= 1) {
+    return NotFound("This run has one process: there is no rank " + std::to_string(rank) + ".",
+                    "Leave `rank` out.");
+  }
+  return NotFound("Rank " + std::to_string(rank) + " of this run is not here.",
+                  "Here: " + RanksText(present, run.world_size) + " of " +
+                      std::to_string(run.world_size) + ".");
+}
+
+std::vector<int64_t> NumbersOf(std::string_view text) {
+  std::vector<int64_t> numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    int64_t number = 0;
+    const auto [after, error] = std::from_chars(at, end, number);
+    if (error != std::errc()) break;
+    numbers.push_back(number);
+    at = after + (after < end);
+  }
+  return numbers;
 }
 
 std::string RanksText(const std::vector<int64_t>& ranks, int64_t world_size) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/cancel.h"
@@ -40,6 +41,20 @@ Status TogetherStatus(Status a, Status b);
 
 // "Ranks 4 to 7 of 8 are not here …" for the ranks that a group lacks; "" if none is missing.
 std::string MissingRanks(const std::vector<int64_t>& present, int64_t world_size);
+// The same of ranks that no database of a team holds.
+std::string UnshippedRanks(const std::vector<int64_t>& present, int64_t world_size);
+
+// What is said of ranks that are read as one run: "Merged from …". `decider`: the rank that was bad
+// first, or with `bad` false the first.
+std::string MergedNote(const std::vector<int64_t>& present, int64_t world_size, int64_t decider,
+                       bool bad);
+// What is said of one rank alone: "This is rank 3 of 8 …".
+std::string AloneNote(int64_t rank, int64_t world_size, const RunHandle& whole);
+// `run` has no such rank.
+Error NoSuchRank(int64_t rank, const Run& run, const std::vector<int64_t>& present);
+
+// The ranks of "0,2,5", as a database lists them.
+std::vector<int64_t> NumbersOf(std::string_view text);
 
 // "rank 3", "ranks 0, 2 and 5", "all 8 ranks".
 std::string RanksText(const std::vector<int64_t>& ranks, int64_t world_size);

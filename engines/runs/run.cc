@@ -14,9 +14,8 @@ namespace {
 
 // The monitor's writer flushes at least twice a second (docs/monitor_files.md, "The writer"), on a
 // network file system it publishes every 30 s: two of those without one is a run that nobody writes
-// any more. Copies of a large file come ten times as slowly as they are made: so many bytes a
-// second must be allowed for.
-constexpr double kFreshSeconds = 60;
+// any more (kFreshSeconds). Copies of a large file come ten times as slowly as they are made: so
+// many bytes a second must be allowed for.
 constexpr double kPublishedBytesPerSecond = 4e6;
 constexpr int64_t kMaxRuns = 100'000;
 
@@ -46,9 +45,10 @@ Status StatusOf(const Run& run, const Ring& ring, double fresh_seconds) {
 
 constexpr std::string_view kSelectRun =
     "SELECT run_id, name, parent, rank, world_size, started_at, heartbeat_at, ended_at, end_reason,"
-    " precision, trace_interval,"
-    " CASE WHEN length(environment) <= 262144 THEN environment END,"
-    " CASE WHEN length(notes) <= 262144 THEN notes END FROM run";
+    " precision, trace_interval";
+constexpr std::string_view kTexts =
+    "CASE WHEN length(environment) <= 262144 THEN environment END,"
+    " CASE WHEN length(notes) <= 262144 THEN notes END";
 
 Run RunOf(const Statement& row, const std::string& path, const Ring& ring, double fresh_seconds) {
   Run run;
@@ -63,7 +63,7 @@ Run RunOf(const Statement& row, const std::string& path, const Ring& ring, doubl
   run.end_reason = Word<EndReason>(row.TextOr(8));
   run.precision = Word<Precision>(EscapeControl(row.TextOr(9), 40));
   run.trace_interval = row.Int(10);
-  run.environment = row.TextOr(11);
+  run.environment = row.TextOr(11);  // absent where only the figures are asked for
   run.notes = row.TextOr(12);
   run.status = StatusOf(run, ring, fresh_seconds);
   return run;
@@ -84,8 +84,9 @@ bool RingBelongs(const Ring& ring, const Run& run) {
 }
 
 Result<std::vector<Run>> ReadRuns(const Database& database, const Ring& ring) {
-  MPN_TRY_ASSIGN(auto rows, database.Prepare(std::string(kSelectRun) +
-                                             " ORDER BY started_at DESC, run_id DESC LIMIT ?1"));
+  MPN_TRY_ASSIGN(auto rows,
+                 database.Prepare(std::string(kSelectRun) + ", " + std::string(kTexts) +
+                                  " FROM run ORDER BY started_at DESC, run_id DESC LIMIT ?1"));
   rows.Bind(1, kMaxRuns);
   double fresh_seconds = kFreshSeconds;
   std::error_code ec;
@@ -101,6 +102,38 @@ Result<std::vector<Run>> ReadRuns(const Database& database, const Ring& ring) {
     if (!run.end_reason.empty() || run.ended_at) continue;
     if (const auto packed = ReadPacked(database, *run.handle.run_id)) run.status = packed->status;
   }
+}
+
+Result<std::vector<Run>> ReadRanks(const Database& training) {
+  MPN_TRY_ASSIGN(auto rows,
+                 training.Prepare(std::string(kSelectRun) + " FROM run ORDER BY run_id LIMIT ?1"));
+  rows.Bind(1, kMaxRuns);
+  std::vector<Run> ranks;
+  while (true) {
+    MPN_TRY_ASSIGN(auto row, rows.Next());
+    if (!row) break;
+    ranks.push_back(RunOf(rows, training.path(), {}, kFreshSeconds));
+  }
+  // A run was packed with all its ranks or with none: one of them tells.
+  bool packed = true;
+  for (Run& run : ranks) {
+    if (!packed || !run.end_reason.empty() || run.ended_at) continue;
+    const auto found = ReadPacked(training, *run.handle.run_id);
+    packed = found.has_value();
+    if (packed) run.status = found->status;
+  }
+  return ranks;
+}
+
+Result<void> ReadTexts(const Database& database, Run& run) {
+  MPN_TRY_ASSIGN(auto row,
+                 database.Prepare("SELECT " + std::string(kTexts) + " FROM run WHERE run_id=?1"));
+  row.Bind(1, *run.handle.run_id);
+  MPN_TRY_ASSIGN(auto next, row.Next());
+  if (!next) return {};
+  run.environment = row.TextOr(0);
+  run.notes = row.TextOr(1);
+  return {};
 }
 
 }  // namespace mpnanny::runs

@@ -23,6 +23,8 @@
 namespace mpnanny::runs {
 
 enum class Status { kRunning, kClosed, kException, kKilled };
+// A run without an end that gave no sign of life for so long is one that nobody writes any more.
+inline constexpr double kFreshSeconds = 60;
 
 struct Run {
   RunHandle handle;  // canonical path and id
@@ -43,7 +45,7 @@ std::string EnvironmentText(const Run& run, const char* key);
 
 // One more rank of a distributed run, which writes a database of its own.
 struct OtherRank {
-  std::unique_ptr<Database> database;
+  std::shared_ptr<Database> database;  // shared where all ranks lie in one
   Run run;
   Ring ring;
 };
@@ -55,7 +57,7 @@ struct OtherRank {
 // that was bad first, else the first there is. Steps and alerts are merged over all ranks
 // (steps.h, alerts.h); layers and samples are the deciding rank's.
 struct Source {
-  std::unique_ptr<Database> database;
+  std::shared_ptr<Database> database;
   Run run;
   Ring ring;
   std::vector<std::string> notes;  // what limits the reading: a missing -wal, a damaged ring …
@@ -78,13 +80,19 @@ std::vector<int64_t> RanksOf(const Source& source);
 // All runs of a database, newest first (by start, then id).
 Result<std::vector<Run>> ReadRuns(const Database& database, const Ring& ring);
 
+// All ranks of the training that a database holds, ascending, without their environment and notes:
+// a thousand ranks have them alike. ReadTexts() reads those of one.
+Result<std::vector<Run>> ReadRanks(const Database& training);
+Result<void> ReadTexts(const Database& database, Run& run);
+
 // True if the ring belongs to the run: one file's ring holds the file's newest run only.
 bool RingBelongs(const Ring& ring, const Run& run);
 
 // Opens the run that a handle names; a bare path means its newest run, a folder the newest below
-// it. A miss names the ids that are there. Of a distributed run the lowest rank's handle means all
-// ranks, another rank's that rank alone; `rank` asks for one. A file that is no database, or a
-// folder without any, may be a log of another program (engines/runs/import/README.md).
+// it, a database's URL (postgresql://host/db#training) its newest training. A miss names the ids
+// that are there. Of a distributed run the lowest rank's handle means all ranks, another rank's
+// that rank alone; `rank` asks for one. A file that is no database, or a folder without any, may be
+// a log of another program (engines/runs/import/README.md).
 Result<Source> OpenRun(const std::string& handle, const AllowedRoots& roots,
                        const CancelToken& cancel, std::optional<int64_t> rank = std::nullopt);
 

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/text.h"
+#include "engines/runs/parts.h"
 #include "engines/runs/rank_layers.h"
 
 namespace mpnanny::runs {
@@ -34,30 +35,6 @@ constexpr Column kColumns[] = {{"min", &TensorRow::min, nullptr},
                                {"frozen", nullptr, &TensorRow::frozen}};
 
 auto KeyOf(const TensorRow& row) { return std::make_tuple(row.layer_id, row.kind, row.slot); }
-
-TensorRow RowFromDatabase(const Statement& row, int64_t step, const std::vector<int>& columns) {
-  TensorRow t;
-  t.step = step;
-  t.layer_id = row.IntOr(0, 0);
-  t.kind = row.IntOr(1, 0);
-  t.slot = row.IntOr(2, 0);
-  t.dtype = row.Int(3);
-  t.numel = row.Int(4);
-  int64_t* const counts[] = {&t.nan, &t.posinf, &t.neginf, &t.zeros};
-  for (int i = 0; i < 4; ++i) {
-    const std::optional<int64_t> count = row.Int(5 + i);
-    *counts[i] = count.value_or(0);
-    if (!count) t.missing_counts |= 1U << i;
-  }
-  int at = 9;
-  for (const int column : columns) {
-    const Column& c = kColumns[column];
-    if (c.real) t.*c.real = row.Real(at);
-    if (c.count) t.*c.count = row.Int(at);
-    ++at;
-  }
-  return t;
-}
 
 TensorRow RowFromRing(const RingSample& slot) {
   TensorRow t;
@@ -109,6 +86,43 @@ void MergeRing(const Source& source, int64_t step, std::optional<int64_t> layer,
 
 }  // namespace
 
+std::string SampleColumns(const std::vector<std::string_view>& columns, std::vector<int>& places) {
+  std::string list = "layer_id, kind, slot, dtype, numel, nan, posinf, neginf, zeros";
+  for (size_t i = 0; i < std::size(kColumns); ++i) {
+    const std::string_view name = kColumns[i].name;
+    if (!columns.empty() && std::find(columns.begin(), columns.end(), name) == columns.end()) {
+      continue;
+    }
+    places.push_back(static_cast<int>(i));
+    list += ", " + std::string(name);
+  }
+  return list;
+}
+
+TensorRow SampleRow(const Statement& row, int64_t step, const std::vector<int>& columns) {
+  TensorRow t;
+  t.step = step;
+  t.layer_id = row.IntOr(0, 0);
+  t.kind = row.IntOr(1, 0);
+  t.slot = row.IntOr(2, 0);
+  t.dtype = row.Int(3);
+  t.numel = row.Int(4);
+  int64_t* const counts[] = {&t.nan, &t.posinf, &t.neginf, &t.zeros};
+  for (int i = 0; i < 4; ++i) {
+    const std::optional<int64_t> count = row.Int(5 + i);
+    *counts[i] = count.value_or(0);
+    if (!count) t.missing_counts |= 1U << i;
+  }
+  int at = 9;
+  for (const int column : columns) {
+    const Column& c = kColumns[column];
+    if (c.real) t.*c.real = row.Real(at);
+    if (c.count) t.*c.count = row.Int(at);
+    ++at;
+  }
+  return t;
+}
+
 std::string KindName(std::optional<int64_t> kind) {
   constexpr const char* kNames[] = {"input",  "activation", "activation_gradient", "gradient",
                                     "weight", "update",     "optimizer_state"};
@@ -126,16 +140,8 @@ SampleReader::SampleReader(const Source& source, std::vector<int> columns, State
 Result<SampleReader> SampleReader::Create(const Source& source,
                                           const std::vector<std::string_view>& columns) {
   std::vector<int> places;
-  std::string select = "SELECT layer_id, kind, slot, dtype, numel, nan, posinf, neginf, zeros";
-  for (size_t i = 0; i < std::size(kColumns); ++i) {
-    const std::string_view name = kColumns[i].name;
-    if (!columns.empty() && std::find(columns.begin(), columns.end(), name) == columns.end()) {
-      continue;
-    }
-    places.push_back(static_cast<int>(i));
-    select += ", " + std::string(name);
-  }
-  select += " FROM tensor_stats WHERE run_id=?1 AND step=?2 ";
+  const std::string select = "SELECT " + SampleColumns(columns, places) +
+                             " FROM tensor_stats WHERE run_id=?1 AND step=?2 ";
   auto sample = source.database->Prepare(select + "ORDER BY layer_id, kind, slot");
   if (!sample) return sample.error();
   auto layer = source.database->Prepare(select + "AND layer_id=?3 ORDER BY kind, slot");
@@ -170,7 +176,7 @@ Result<const std::vector<TensorRow>*> SampleReader::Collect(Statement& statement
       return DataCorrupt("One sampled step holds more than " + std::to_string(kMaxSampleRows) +
                          " rows of statistics.");
     }
-    rows_.push_back(RowFromDatabase(statement, step, columns_));
+    rows_.push_back(SampleRow(statement, step, columns_));
   }
   statement.Reset();
   MergeRing(*source_, step, layer, std::nullopt, rows_);
@@ -312,10 +318,37 @@ Result<int64_t> Layers::Count() {
   return row ? statement.IntOr(0, 0) : 0;
 }
 
+namespace {
+
+bool FitsOne(const std::vector<std::string>& globs, const std::string& name) {
+  const std::string shown = EscapeControl(name);
+  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
+    return MatchesGlob(glob, name) || MatchesGlob(glob, shown);
+  });
+}
+
+}  // namespace
+
+Result<std::vector<int64_t>> Layers::MatchingOfTraining(const std::vector<std::string>& globs) {
+  MPN_TRY_ASSIGN(auto rows, source_.database->Prepare("SELECT DISTINCT name FROM layer"));
+  std::vector<int64_t> ids;
+  RankLayers ranks(source_);
+  while (true) {
+    MPN_TRY_ASSIGN(auto row, rows.Next());
+    if (!row) break;
+    if (!FitsOne(globs, rows.TextOr(0))) continue;
+    MPN_TRY_ASSIGN(auto id, ranks.Named(rows.TextOr(0)));
+    if (id) ids.push_back(*id);
+  }
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
 Result<std::vector<int64_t>> Layers::Matching(const std::vector<std::string>& globs,
                                               bool all_ranks) {
   std::vector<int64_t> ids;
   RankLayers ranks(source_);
+  if (all_ranks && LiesInOne(source_)) return MatchingOfTraining(globs);
   const size_t parts = all_ranks ? source_.others.size() + 1 : 1;
   for (size_t part = 0; part < parts; ++part) {
     const OtherRank* const other = part > 0 ? &source_.others[part - 1] : nullptr;
@@ -326,13 +359,7 @@ Result<std::vector<int64_t>> Layers::Matching(const std::vector<std::string>& gl
     while (true) {
       MPN_TRY_ASSIGN(auto row, statement.Next());
       if (!row) break;
-      const std::string name = statement.TextOr(1);
-      const std::string shown = EscapeControl(name);
-      if (std::none_of(globs.begin(), globs.end(), [&](const std::string& glob) {
-            return MatchesGlob(glob, name) || MatchesGlob(glob, shown);
-          })) {
-        continue;
-      }
+      if (!FitsOne(globs, statement.TextOr(1))) continue;
       const int64_t id = statement.IntOr(0, 0);
       MPN_TRY_ASSIGN(auto mapped, other ? ranks.Map(part - 1, id) : Result<int64_t>(id));
       ids.push_back(mapped);

@@ -46,6 +46,11 @@ struct TensorRow {
   int64_t NonFinite() const { return nan + posinf + neginf; }
 };
 
+// "layer_id, kind, slot, … zeros, absmax" for a SELECT from tensor_stats: what SampleRow() reads.
+// `columns`: names from min to frozen, or empty for all of them; `places` tells SampleRow() which.
+std::string SampleColumns(const std::vector<std::string_view>& columns, std::vector<int>& places);
+TensorRow SampleRow(const Statement& row, int64_t step, const std::vector<int>& places);
+
 // All rows of one sampled step, by (layer, kind, slot). At most 200,000; more is DataCorrupt.
 Result<std::vector<TensorRow>> ReadSample(const Source& source, int64_t step);
 
@@ -109,6 +114,8 @@ class Layers {
                                         bool all_ranks = false);
 
  private:
+  Result<std::vector<int64_t>> MatchingOfTraining(const std::vector<std::string>& globs);
+
   const Source& source_;  // borrowed
   std::map<int64_t, Layer> known_;
 };

@@ -42,9 +42,9 @@ inline Json OptionalObjectSchema(Json properties, const std::string& description
 }
 
 inline constexpr char kRunArgument[] =
-    "The run: \"<database>#<run id>\" as list_runs gives it, or the path of a database or folder "
-    "for "
-    "its newest run, or a log of another program (TensorBoard or W&B folder, CSV, JSON, text).";
+    "The run: \"<database>#<run id>\" as list_runs gives it (of a team's database "
+    "postgresql://host/db#<id>), or the path of a database or folder for its newest run, or a log "
+    "of another program (TensorBoard or W&B folder, CSV, JSON, text).";
 
 }  // namespace mpnanny::runs
 

@@ -125,7 +125,7 @@ struct ShadowFinding {
   bool rounded_before = false;
   bool rounded_between = false;  // lost_change: of weights, between two steps of the optimizer
   bool lost_before =
-      false;         // lost_change: more than rounding can lose here: what came in had lost it
+      false;  // lost_change: more than rounding can lose here: what came in had lost it
   // Lines of the program from which the functions were called in which it happened, nearest first.
   std::vector<std::string> called_from;
   std::string home;  // the line that gave what is read or changed here its format; "": not known
@@ -225,12 +225,14 @@ class ShadowProfile {
 
   // The first step at or after this one that has a profile; nullopt after the last.
   Result<std::optional<int64_t>> StepFrom(int64_t step);
-  // All rows of a step, rank by rank, at most 200,000; layers by the Source's numbering.
+  // All rows of a step, rank by rank, at most 200,000; layers by the Source's numbering. Of ranks
+  // that lie in one database a row a layer and phase, with the largest figures.
   Result<std::vector<ShadowProfileRow>> At(int64_t step);
 
  private:
   struct Part {
     size_t place = 0;  // as ShadowFinding::part
+    bool all = false;  // of all ranks, which lie in one database
     Statement step_from, rows;
   };
   explicit ShadowProfile(const Source& source) : source_(&source) {}

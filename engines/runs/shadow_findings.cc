@@ -8,10 +8,10 @@
 
 #include "base/json.h"
 #include "engines/runs/alerts.h"
+#include "engines/runs/parts.h"
 #include "engines/runs/rank_layers.h"
 #include "engines/runs/relation_text.h"
 #include "engines/runs/shadow.h"
-#include "engines/runs/shadow_parts.h"
 
 namespace mpnanny::runs {
 namespace {
@@ -33,8 +33,12 @@ std::string Columns(const Database& database) {
        {"kind", "severity", "phase", "operator", "dtype", "shape", "precision"}) {
     columns += ", substr(" + database.ColumnsOrNull(kTable, {text}) + ", 1, 120)";
   }
-  return columns + ", substr(" + database.ColumnsOrNull(kTable, {"source"}) + ", -240)";
+  const std::string source = database.ColumnsOrNull(kTable, {"source"});
+  return columns + ", CASE WHEN length(" + source + ") > 240 THEN substr(" + source + ", length(" +
+         source + ") - 239) ELSE " + source + " END";
 }
+
+constexpr int kRunColumn = 17;  // after them
 
 ShadowFinding FindingOf(const Statement& row) {
   ShadowFinding finding;
@@ -225,23 +229,33 @@ bool Fits(const ShadowFilter& filter, const ShadowFinding& finding) {
                                                  *finding.layer_id));
 }
 
-// Reads one rank's findings; stops with a note where the table is damaged or too long.
-Result<void> ReadPart(const Source& source, size_t part, RankLayers& layers,
+// Reads one rank's findings, or with `all` those of all ranks, part by part; stops with a note
+// where the table is damaged or too long.
+Result<void> ReadPart(const Source& source, size_t first, bool all, RankLayers& layers,
                       const ShadowFilter& filter, ShadowFindings& found) {
-  const Database& database = DatabaseOf(source, part);
+  const Database& database = DatabaseOf(source, first);
   if (!HasFindings(database)) return {};
-  MPN_TRY_ASSIGN(auto rows,
-                 database.Prepare("SELECT " + Columns(database) + " FROM shadow_finding" +
-                                  " WHERE run_id=?1 AND step<=?2 ORDER BY finding_id"));
-  rows.Bind(1, *RunOf(source, part).handle.run_id).Bind(2, filter.steps.last);
+  MPN_TRY_ASSIGN(
+      auto rows,
+      database.Prepare(
+          "SELECT " + Columns(database) +
+          (all ? ", run_id, (SELECT name FROM layer WHERE layer.run_id=shadow_finding.run_id AND "
+                 "layer.layer_id=shadow_finding.layer_id) FROM shadow_finding WHERE step<=?2 "
+                 "ORDER BY run_id<>?1, run_id, finding_id"
+               : " FROM shadow_finding WHERE run_id=?1 AND step<=?2 ORDER BY finding_id")));
+  rows.Bind(1, *RunOf(source, first).handle.run_id).Bind(2, filter.steps.last);
+  const PartsByRank parts(source);
   while (true) {
     MPN_TRY_ASSIGN(auto next, rows.Next());
     if (!next) return {};
     ShadowFinding finding = FindingOf(rows);
+    const size_t part = all ? parts.Of(rows.IntOr(kRunColumn, 0)) : first;
     finding.part = part;
     if (finding.layer_id && part > 0) {
-      MPN_TRY_ASSIGN(auto mapped, layers.Map(part - 1, *finding.layer_id));
-      finding.layer_id = mapped;
+      auto mapped = all ? layers.Map(part - 1, *finding.layer_id, rows.Text(kRunColumn + 1))
+                        : layers.Map(part - 1, *finding.layer_id);
+      if (!mapped) return mapped.error();
+      finding.layer_id = *mapped;
     }
     if (!Fits(filter, finding)) continue;
     if (found.rows.size() >= kMostFindings) {
@@ -298,8 +312,9 @@ bool ShownBefore(const ShadowFinding& a, const ShadowFinding& b) {
 Result<ShadowFindings> ReadShadowFindings(const Source& source, const ShadowFilter& filter) {
   ShadowFindings found;
   RankLayers layers(source);
-  for (size_t part = 0; part < PartsOf(source); ++part) {
-    auto read = ReadPart(source, part, layers, filter, found);
+  const bool at_once = LiesInOne(source);
+  for (size_t part = 0; part < (at_once ? 1 : PartsOf(source)); ++part) {
+    auto read = ReadPart(source, part, at_once, layers, filter, found);
     if (!read && !IsDamage(read.error())) return read.error();
     if (!read) found.notes.push_back(DamageNote(read.error()));
   }

@@ -3,9 +3,9 @@
 #include <map>
 
 #include "base/json.h"
+#include "engines/runs/parts.h"
 #include "engines/runs/rank_layers.h"
 #include "engines/runs/shadow.h"
-#include "engines/runs/shadow_parts.h"
 
 namespace mpnanny::runs {
 namespace {
@@ -99,7 +99,28 @@ void JoinStep(ShadowStep& into, const ShadowStep& other) {
   into.covered->states = std::min(into.covered->states, other.covered->states);
 }
 
-Result<void> ReadStepsOfPart(const Source& source, size_t part, const StepRange& range,
+// A thousand ranks mostly tell the same of a step but for how long it took: such rows are one. The
+// time is the slowest rank's, and beside it that rank's plain one.
+constexpr std::string_view kStepsOfAll =
+    "SELECT step, max(seconds), (array_agg(plain_seconds ORDER BY seconds DESC NULLS LAST))[1], "
+    "max(operators), max(compared), max(restarted), max(memory), substr(why, 1, 40), "
+    "substr(detail, 1, 60000) FROM shadow_step WHERE step BETWEEN ?2 AND ?3 "
+    "GROUP BY step, substr(why, 1, 40), substr(detail, 1, 60000) "
+    "ORDER BY step, min(CASE WHEN run_id=?1 THEN -1 ELSE run_id END)";
+
+// The largest figures of each layer over the ranks, by its name: readers ask for the worst.
+constexpr std::string_view kProfileOfAll =
+    "SELECT (array_agg(p.layer_id ORDER BY p.run_id<>?2, p.run_id))[1], p.phase, "
+    "(array_agg(p.dtype ORDER BY p.run_id<>?2, p.run_id))[1], max(p.operators), max(p.error), "
+    "max(p.amplification), max(p.absmax), max(p.rms), max(p.fp16), max(p.bf16), max(p.e4m3), "
+    "max(p.e5m2), max(p.fp16_overflow), max(p.fp16_underflow), "
+    "(array_agg(p.run_id ORDER BY p.run_id<>?2, p.run_id))[1], min(l.name) "
+    "FROM shadow_profile p LEFT JOIN layer l ON l.run_id=p.run_id AND l.layer_id=p.layer_id "
+    "WHERE p.step=?1 GROUP BY coalesce(l.name, p.layer_id::text), p.phase "
+    "ORDER BY min(CASE WHEN p.run_id=?2 THEN -1 ELSE p.run_id END), 1, 2";
+
+// Of one rank, or with `all` of all of them.
+Result<void> ReadStepsOfPart(const Source& source, size_t part, bool all, const StepRange& range,
                              std::map<int64_t, ShadowStep>& steps,
                              std::vector<std::string>& notes) {
   const Database& database = DatabaseOf(source, part);
@@ -107,12 +128,14 @@ Result<void> ReadStepsOfPart(const Source& source, size_t part, const StepRange&
   MPN_TRY_ASSIGN(
       auto rows,
       database.Prepare(
-          "SELECT " +
-          database.ColumnsOrNull(kSteps, {"step", "seconds", "plain_seconds", "operators",
-                                          "compared", "restarted", "memory"}) +
-          ", substr(" + database.ColumnsOrNull(kSteps, {"why"}) + ", 1, 40), substr(" +
-          database.ColumnsOrNull(kSteps, {"detail"}) +
-          ", 1, 60000) FROM shadow_step WHERE run_id=?1 AND step BETWEEN ?2 AND ?3 ORDER BY step"));
+          all ? std::string(kStepsOfAll)
+              : "SELECT " +
+                    database.ColumnsOrNull(kSteps, {"step", "seconds", "plain_seconds", "operators",
+                                                    "compared", "restarted", "memory"}) +
+                    ", substr(" + database.ColumnsOrNull(kSteps, {"why"}) + ", 1, 40), substr(" +
+                    database.ColumnsOrNull(kSteps, {"detail"}) +
+                    ", 1, 60000) FROM shadow_step WHERE run_id=?1 AND step BETWEEN ?2 AND ?3 ORDER "
+                    "BY step"));
   rows.Bind(1, *RunOf(source, part).handle.run_id).Bind(2, range.first).Bind(3, range.last);
   for (size_t read = 0;; ++read) {
     MPN_TRY_ASSIGN(auto next, rows.Next());
@@ -157,8 +180,9 @@ void AddTimes(ShadowSteps& steps) {
 Result<ShadowSteps> ReadShadowSteps(const Source& source, const StepRange& range) {
   ShadowSteps all;
   std::map<int64_t, ShadowStep> steps;
-  for (size_t part = 0; part < PartsOf(source); ++part) {
-    auto read = ReadStepsOfPart(source, part, range, steps, all.notes);
+  const bool at_once = LiesInOne(source);
+  for (size_t part = 0; part < (at_once ? 1 : PartsOf(source)); ++part) {
+    auto read = ReadStepsOfPart(source, part, at_once, range, steps, all.notes);
     if (!read && !IsDamage(read.error())) return read.error();
     if (!read) all.notes.push_back(DamageNote(read.error()));
   }
@@ -169,25 +193,30 @@ Result<ShadowSteps> ReadShadowSteps(const Source& source, const StepRange& range
 
 Result<ShadowProfile> ShadowProfile::Open(const Source& source) {
   ShadowProfile profile(source);
-  for (size_t place = 0; place < PartsOf(source); ++place) {
+  const bool at_once = LiesInOne(source);
+  for (size_t place = 0; place < (at_once ? 1 : PartsOf(source)); ++place) {
     const Database& database = DatabaseOf(source, place);
     if (!database.HasColumn(kProfile, "run_id") || !database.HasColumn(kProfile, "step") ||
         !database.HasColumn(kProfile, "layer_id")) {
       continue;
     }
-    auto step_from = database.Prepare(
-        "SELECT step FROM shadow_profile WHERE run_id=?1 AND step>=?2 ORDER BY step LIMIT 1");
+    auto step_from =
+        database.Prepare(std::string("SELECT step FROM shadow_profile WHERE ") +
+                         (at_once ? "" : "run_id=?2 AND ") + "step>=?1 ORDER BY step LIMIT 1");
     if (!step_from) return step_from.error();
     auto rows = database.Prepare(
-        "SELECT " +
-        database.ColumnsOrNull(kProfile, {"layer_id", "phase", "dtype", "operators", "error",
-                                          "amplification", "absmax", "rms", "fp16", "bf16", "e4m3",
-                                          "e5m2", "fp16_overflow", "fp16_underflow"}) +
-        " FROM shadow_profile WHERE run_id=?1 AND step=?2");
+        at_once ? std::string(kProfileOfAll)
+                : "SELECT " +
+                      database.ColumnsOrNull(
+                          kProfile, {"layer_id", "phase", "dtype", "operators", "error",
+                                     "amplification", "absmax", "rms", "fp16", "bf16", "e4m3",
+                                     "e5m2", "fp16_overflow", "fp16_underflow"}) +
+                      " FROM shadow_profile WHERE step=?1 AND run_id=?2");
     if (!rows) return rows.error();
-    step_from->Bind(1, *RunOf(source, place).handle.run_id);
-    rows->Bind(1, *RunOf(source, place).handle.run_id);
-    profile.parts_.push_back({place, *std::move(step_from), *std::move(rows)});
+    const int64_t run_id = *RunOf(source, place).handle.run_id;
+    if (!at_once) step_from->Bind(2, run_id);
+    rows->Bind(2, run_id);
+    profile.parts_.push_back({place, at_once, *std::move(step_from), *std::move(rows)});
   }
   return profile;
 }
@@ -195,7 +224,7 @@ Result<ShadowProfile> ShadowProfile::Open(const Source& source) {
 Result<std::optional<int64_t>> ShadowProfile::StepFrom(int64_t step) {
   std::optional<int64_t> first;
   for (Part& part : parts_) {
-    part.step_from.Bind(2, step);
+    part.step_from.Bind(1, step);
     auto row = part.step_from.Next();
     if (!row && !IsDamage(row.error())) return row.error();
     if (row && *row) {
@@ -210,8 +239,9 @@ Result<std::optional<int64_t>> ShadowProfile::StepFrom(int64_t step) {
 Result<std::vector<ShadowProfileRow>> ShadowProfile::At(int64_t step) {
   std::vector<ShadowProfileRow> all;
   RankLayers layers(*source_);
+  const PartsByRank places(*source_);
   for (Part& part : parts_) {
-    part.rows.Bind(2, step);
+    part.rows.Bind(1, step);
     while (all.size() < kMostRows) {
       auto next = part.rows.Next();
       if (!next && !IsDamage(next.error())) return next.error();
@@ -233,9 +263,12 @@ Result<std::vector<ShadowProfileRow>> ShadowProfile::At(int64_t step) {
       profile.e5m2 = row.Real(11);
       profile.fp16_overflow = row.Real(12);
       profile.fp16_underflow = row.Real(13);
-      if (part.place > 0) {
-        MPN_TRY_ASSIGN(auto mapped, layers.Map(part.place - 1, profile.layer_id));
-        profile.layer_id = mapped;
+      const size_t place = part.all ? places.Of(row.IntOr(14, 0)) : part.place;
+      if (place > 0) {
+        auto mapped = part.all ? layers.Map(place - 1, profile.layer_id, row.Text(15))
+                               : layers.Map(place - 1, profile.layer_id);
+        if (!mapped) return mapped.error();
+        profile.layer_id = *mapped;
       }
       all.push_back(profile);
     }

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "engines/runs/parts.h"
+#include "engines/runs/ranks.h"
+
 namespace mpnanny::runs {
 namespace {
 
@@ -77,13 +80,6 @@ void Join(std::optional<double>& into, const std::optional<double>& from, Pick p
   }
 }
 
-// The deciding rank, then the others.
-const Database& DatabaseOfPart(const Source& source, size_t part) {
-  return part == 0 ? *source.database : *source.others[part - 1].database;
-}
-const Run& RunOfPart(const Source& source, size_t part) {
-  return part == 0 ? source.run : source.others[part - 1].run;
-}
 const Ring& RingOf(const Source& source, size_t part) {
   return part == 0 ? source.ring : source.others[part - 1].ring;
 }
@@ -134,8 +130,17 @@ Result<const StepRow*> StepCursor::Next() {
 
 Result<MergedSteps> MergedSteps::Open(const Source& source, const StepRange& range) {
   MergedSteps merged(source);
-  for (size_t part = 0; part <= source.others.size(); ++part) {
-    auto cursor = StepCursor::Open(DatabaseOfPart(source, part), RunOfPart(source, part),
+  if (LiesInOne(source)) {
+    auto rows = source.database->Prepare(
+        "SELECT step, at, duration, loss, lr, loss_scale, grad_norm, peak_memory, flags, bad_ranks "
+        "FROM step_all WHERE step BETWEEN ?1 AND ?2 ORDER BY step");
+    if (!rows) return rows.error();
+    rows->Bind(1, range.first).Bind(2, range.last);
+    merged.of_training_.emplace(*std::move(rows));
+    return merged;
+  }
+  for (size_t part = 0; part < PartsOf(source); ++part) {
+    auto cursor = StepCursor::Open(DatabaseOf(source, part), RunOf(source, part),
                                    RingOf(source, part), range);
     if (!cursor) return cursor.error();
     merged.cursors_.push_back(*std::move(cursor));
@@ -149,7 +154,16 @@ Result<void> MergedSteps::Advance(size_t part) {
   return {};
 }
 
+Result<const StepRow*> MergedSteps::NextOfTraining() {
+  MPN_TRY_ASSIGN(auto next, of_training_->Next());
+  if (!next) return nullptr;
+  FromDatabase(*of_training_, merged_);
+  merged_.bad_ranks = NumbersOf(of_training_->TextOr(9));
+  return &merged_;
+}
+
 Result<const StepRow*> MergedSteps::Next() {
+  if (of_training_) return NextOfTraining();
   // The rows lie in the cursors, which do not move any more.
   if (heads_.empty()) {
     heads_.resize(cursors_.size());
@@ -200,7 +214,7 @@ Result<void> MergedSteps::Take(int64_t step) {
     }
     merged.flags |= row.flags;
     merged.only_in_ring = merged.only_in_ring && row.only_in_ring;
-    const int64_t rank = RunOfPart(source_, part).rank;
+    const int64_t rank = RunOf(source_, part).rank;
     if (row.flags & kBadLoss || (row.loss && !std::isfinite(*row.loss))) bad_loss.push_back(rank);
     if (row.flags & kGradNonFinite) bad_gradient.push_back(rank);
     merged.nonfinite_layers = std::max(merged.nonfinite_layers, row.nonfinite_layers);

@@ -4,6 +4,7 @@
 #ifndef MPNANNY_ENGINES_RUNS_STEP_CURSOR_H_
 #define MPNANNY_ENGINES_RUNS_STEP_CURSOR_H_
 
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -44,6 +45,7 @@ class MergedSteps {
 
  private:
   explicit MergedSteps(const Source& source) : source_(source), layers_(source) {}
+  Result<const StepRow*> NextOfTraining();
   Result<void> Advance(size_t part);
   Result<void> Take(int64_t step);
 
@@ -52,6 +54,7 @@ class MergedSteps {
   std::vector<StepCursor> cursors_;    // the deciding rank's, then the others'
   std::vector<const StepRow*> heads_;  // next row of each, its cursor's; null: none is left
   StepRow merged_;
+  std::optional<Statement> of_training_;  // in the cursors' place: merged where they lie
 };
 
 }  // namespace mpnanny::runs

@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "engines/runs/parts.h"
+
 namespace mpnanny::runs {
 namespace {
 
@@ -51,6 +53,15 @@ Result<std::optional<StepRow>> StepReader::From(int64_t step) {
 
 Result<std::optional<int64_t>> StepReader::UpTo(int64_t step) const {
   std::optional<int64_t> last;
+  if (LiesInOne(*source_)) {
+    MPN_TRY_ASSIGN(auto statement,
+                   source_->database->Prepare(
+                       "SELECT step FROM step_all WHERE step<=?1 ORDER BY step DESC LIMIT 1"));
+    statement.Bind(1, step);
+    MPN_TRY_ASSIGN(auto row, statement.Next());
+    if (row) last = statement.Int(0);
+    return last;
+  }
   auto read = LastOf(*source_->database, source_->run, source_->ring, step, last);
   for (const OtherRank& other : source_->others) {
     if (read) read = LastOf(*other.database, other.run, other.ring, step, last);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <future>
+#include <thread>
 
 #include "base/text.h"
 #include "engines/team/failure.h"
@@ -13,9 +15,24 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLookAgain{50};  // whether the token has stopped
-constexpr std::chrono::milliseconds kGiveUpLimit{2'000};
+constexpr std::chrono::milliseconds kGiveUpLimit{1'000};
 
 void Silent(void*, const char*) {}  // libpq would print the server's notices on stderr
+
+// Asks the server, on a connection of its own, to stop what it does for `cancel`, which is ours.
+// False if it did not take that in time: the library would wait for a server that is stopped for
+// ever, so it waits in a thread that nobody waits for then.
+bool AskToStop(const Libpq& pq, PgCancel* cancel, std::chrono::milliseconds limit) {
+  std::promise<void> promise;
+  std::future<void> asked = promise.get_future();
+  std::thread([&pq, cancel, promise = std::move(promise)]() mutable {
+    char why[256];
+    pq.PQcancel(cancel, why, sizeof why);
+    pq.PQfreeCancel(cancel);
+    promise.set_value();
+  }).detach();
+  return asked.wait_for(limit) == std::future_status::ready;
+}
 
 std::string TextOf(const Value& value) {
   if (const auto* integer = std::get_if<int64_t>(&value)) return std::to_string(*integer);
@@ -87,6 +104,7 @@ Result<std::unique_ptr<Connection>> Connection::Open(const Address& address,
     return ServerTooOld(address, pq->PQserverVersion(connection->connection_));
   }
   pq->PQsetnonblocking(connection->connection_, 1);
+  connection->answer_limit_ = options.answer_limit;
   // Not as start-up options, which poolers refuse. Text of a statement means what it says, and
   // nobody else's schema stands in between.
   std::string setup = "SELECT set_config('search_path', 'mpnanny,pg_catalog,pg_temp', false)";
@@ -126,6 +144,9 @@ Result<void> Connection::Wait(bool writing) {
   if (socket < 0) return Lost();
   while (!WaitForLibpq(socket, true, writing, kLookAgain)) {
     if (cancel_.stop_requested()) return cancel_.Check();
+    if (answer_limit_.count() > 0 && Clock::now() - sent_ > answer_limit_) {
+      return AnswerTimedOut(address_, answer_limit_);
+    }
   }
   return {};
 }
@@ -144,8 +165,9 @@ Result<void> Connection::Flush() {
   }
 }
 
-Result<void> Connection::Send(const std::string& sql, const Values& values) {
+Result<void> Connection::Send(const std::string& sql, const Values& values, bool prepared) {
   state_.clear();
+  sent_ = Clock::now();
   if (!alive()) return Lost();
   std::vector<std::string> texts;
   texts.reserve(values.size());
@@ -154,10 +176,12 @@ Result<void> Connection::Send(const std::string& sql, const Values& values) {
     texts.push_back(std::holds_alternative<std::monostate>(value) ? "" : TextOf(value));
     words.push_back(std::holds_alternative<std::monostate>(value) ? nullptr : texts.back().c_str());
   }
-  if (!pq_.PQsendQueryParams(connection_, sql.c_str(), static_cast<int>(words.size()), nullptr,
-                             words.data(), nullptr, nullptr, 1)) {
-    return Lost();
-  }
+  const int count = static_cast<int>(words.size());
+  const int sent = prepared ? pq_.PQsendQueryPrepared(connection_, sql.c_str(), count, words.data(),
+                                                      nullptr, nullptr, 1)
+                            : pq_.PQsendQueryParams(connection_, sql.c_str(), count, nullptr,
+                                                    words.data(), nullptr, nullptr, 1);
+  if (!sent) return Lost();
   return {};
 }
 
@@ -172,6 +196,10 @@ Result<PgResult*> Connection::NextResult() {
 
 Result<int64_t> Connection::Execute(const std::string& sql, const Values& values) {
   MPN_TRY(Send(sql, values));
+  return Finish();
+}
+
+Result<int64_t> Connection::Finish() {
   int64_t touched = 0;
   std::optional<Error> failed;
   while (true) {
@@ -200,6 +228,22 @@ Result<int64_t> Connection::Execute(const std::string& sql, const Values& values
 
 Result<Rows> Connection::Query(const std::string& sql, const Values& values) {
   MPN_TRY(Send(sql, values));
+  pq_.PQsetSingleRowMode(connection_);
+  return Rows(this);
+}
+
+Result<void> Connection::Prepare(const std::string& name, const std::string& sql) {
+  state_.clear();
+  sent_ = Clock::now();
+  if (!alive() || !pq_.PQsendPrepare(connection_, name.c_str(), sql.c_str(), 0, nullptr)) {
+    return Lost();
+  }
+  MPN_TRY(Finish());
+  return {};
+}
+
+Result<Rows> Connection::QueryPrepared(const std::string& name, const Values& values) {
+  MPN_TRY(Send(name, values, true));
   pq_.PQsetSingleRowMode(connection_);
   return Rows(this);
 }
@@ -266,10 +310,10 @@ bool Connection::AtEnd() {
 
 void Connection::GiveUp() {
   if (!alive() || AtEnd()) return;
-  if (PgCancel* const cancel = pq_.PQgetCancel(connection_)) {
-    char why[256];
-    pq_.PQcancel(cancel, why, sizeof why);
-    pq_.PQfreeCancel(cancel);
+  PgCancel* const cancel = pq_.PQgetCancel(connection_);
+  if (cancel != nullptr && !AskToStop(pq_, cancel, kGiveUpLimit)) {
+    broken_ = true;  // it may still stop something, and nobody knows what
+    return;
   }
   const Clock::time_point until = Clock::now() + kGiveUpLimit;
   while (true) {

@@ -72,6 +72,9 @@ class Connection {
     std::chrono::milliseconds connect_limit{10'000};
     // What the server itself gives a statement; zero: no limit. A token's deadline holds beside it.
     std::chrono::milliseconds statement_limit{0};
+    // How long a statement is waited for here, whether or not the server still works on it; zero:
+    // as long as the token lets.
+    std::chrono::milliseconds answer_limit{0};
     bool read_only = false;  // the server refuses every change
   };
 
@@ -91,6 +94,10 @@ class Connection {
   Result<int64_t> Execute(const std::string& sql, const Values& values = {});
   // One statement whose rows are read one by one.
   Result<Rows> Query(const std::string& sql, const Values& values = {});
+
+  // A statement under a name, understood once and then run with other values.
+  Result<void> Prepare(const std::string& name, const std::string& sql);
+  Result<Rows> QueryPrepared(const std::string& name, const Values& values);
 
   // COPY … FROM STDIN: begin, send bytes as often as wanted, end. Returns how many rows came in.
   Result<void> BeginCopy(const std::string& sql);
@@ -113,7 +120,9 @@ class Connection {
   Result<void> Wait(bool writing);  // until the socket is ready
   Result<void> Flush();
   Result<PgResult*> NextResult();  // null: the statement is over
-  Result<void> Send(const std::string& sql, const Values& values);
+  // `prepared`: `sql` is the name of a statement.
+  Result<void> Send(const std::string& sql, const Values& values, bool prepared = false);
+  Result<int64_t> Finish();  // all results of what was sent
   bool AtEnd();
   void GiveUp();       // cancels what runs, and reads to its end or drops the connection
   Error Lost() const;  // the connection's own error
@@ -125,6 +134,8 @@ class Connection {
   PgConnection* connection_ = nullptr;
   std::string state_;
   bool broken_ = false;
+  std::chrono::milliseconds answer_limit_{0};
+  CancelToken::Clock::time_point sent_;  // the last statement
 };
 
 // "\"name\"": a name of a table or a column in a statement.

@@ -63,6 +63,12 @@ Error ConnectTimedOut(const Address& address, std::chrono::milliseconds limit) {
       "Is the host right, and does a firewall stand between? pg_isready tells.");
 }
 
+Error AnswerTimedOut(const Address& address, std::chrono::milliseconds limit) {
+  return Unavailable(Shown(address) + " let a question wait for more than " +
+                         std::to_string(limit.count() / 1000) + " s.",
+                     "Is the server overloaded or stopped? pg_stat_activity shows what it does.");
+}
+
 Error ServerTooOld(const Address& address, int version) {
   return Unavailable(Shown(address) + " is PostgreSQL " + std::to_string(version / 10000) + ".",
                      "mpnanny needs " + std::to_string(kOldestServer / 10000) + " or newer.");

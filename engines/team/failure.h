@@ -17,6 +17,7 @@ inline constexpr int kOldestServer = 120000;  // 12: generated columns, partitio
 
 Error ConnectFailure(const Address& address, const std::string& why);
 Error ConnectTimedOut(const Address& address, std::chrono::milliseconds limit);
+Error AnswerTimedOut(const Address& address, std::chrono::milliseconds limit);
 Error ServerTooOld(const Address& address, int version);
 Error ConnectionLost(const Address& address, const std::string& why);
 // `state`: SQLSTATE. A query that ended because its call did is the call's own error.

@@ -4,34 +4,20 @@
 #include <optional>
 #include <string>
 
+#include "engines/team/merged_rows.h"
+
 namespace mpnanny::team {
 namespace {
 
 constexpr int64_t kRowsAtOnce = 1'000'000;  // of all ranks
 
-// As engines/runs/step_cursor.cc merges: the loss is the mean of the finite ones, and not finite
-// where a rank's was not; rate, scale and the scale's moves are the first rank's that knows them;
-// the others are the largest; flags say what any rank saw.
-constexpr char kMerge[] = R"(
+std::string MergeStatement() {
+  return std::string(R"(
 INSERT INTO mpnanny.step_all AS a (training_id, step, at, duration, loss, lr, loss_scale, grad_norm,
   peak_memory, flags, ranks, bad_ranks)
-SELECT $1::bigint, s.step, max(s.at), max(s.duration),
-  CASE WHEN bool_or(s.loss_nan) THEN 'NaN'::float8 WHEN bool_or(s.loss_inf) THEN 'Infinity'::float8
-       ELSE avg(s.loss) END,
-  (array_agg(s.lr ORDER BY s.rank) FILTER (WHERE s.lr IS NOT NULL))[1],
-  (array_agg(s.loss_scale ORDER BY s.rank) FILTER (WHERE s.loss_scale IS NOT NULL))[1],
-  CASE WHEN bool_or(s.grad_norm IS NULL AND s.flags & 4 <> 0) THEN 'NaN'::float8
-       ELSE max(s.grad_norm) END,
-  max(s.peak_memory),
-  CASE WHEN bool_or(s.loss_scale IS NOT NULL)
-       THEN bit_or(s.flags) & ~48::bigint
-            | (array_agg(s.flags & 48 ORDER BY s.rank) FILTER (WHERE s.loss_scale IS NOT NULL))[1]
-       ELSE bit_or(s.flags) END,
-  count(*),
-  coalesce(array_agg(s.rank ORDER BY s.rank) FILTER (WHERE s.flags & 3 <> 0),
-           array_agg(s.rank ORDER BY s.rank) FILTER (WHERE s.flags & 4 <> 0))
-FROM (SELECT p.rank, r.*, r.loss IS NULL AND r.flags & 1 <> 0 AS loss_nan,
-             r.loss IS NULL AND r.flags & 3 = 2 AS loss_inf
+SELECT $1::bigint, s.step, )") +
+         kMergedFigures + R"(
+FROM (SELECT p.rank, r.*
       FROM mpnanny.part p CROSS JOIN LATERAL
         (SELECT step, at, duration, loss, lr, loss_scale, grad_norm, peak_memory, flags
          FROM mpnanny.step WHERE training_id = $1::bigint AND rank = p.rank
@@ -42,6 +28,7 @@ ON CONFLICT (training_id, step) DO UPDATE SET at = excluded.at, duration = exclu
   loss = excluded.loss, lr = excluded.lr, loss_scale = excluded.loss_scale,
   grad_norm = excluded.grad_norm, peak_memory = excluded.peak_memory, flags = excluded.flags,
   ranks = excluded.ranks, bad_ranks = excluded.bad_ranks)";
+}
 
 struct Range {
   bool ours = false;  // the training's row is locked by us
@@ -93,7 +80,7 @@ Result<bool> MergePart(Connection& connection, int64_t training, double at_most_
   MPN_TRY_ASSIGN(Range range, RangeOf(connection, training, at_most_every));
   if (!range.ours || !range.to || (range.from && *range.from >= *range.to)) return false;
   MPN_TRY_ASSIGN(const int64_t end, EndOfPart(connection, training, range));
-  MPN_TRY(connection.Execute(kMerge, {training, range.from.value_or(INT64_MIN), end}));
+  MPN_TRY(connection.Execute(MergeStatement(), {training, range.from.value_or(INT64_MIN), end}));
   MPN_TRY(connection.Execute(
       "UPDATE mpnanny.training SET merged_to = $2::bigint, merged_at = extract(epoch FROM "
       "clock_timestamp()) WHERE training_id = $1",

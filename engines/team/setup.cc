@@ -180,12 +180,18 @@ Result<std::vector<std::string>> SetupStatements() {
   AddIndex("training_by_name", "training (name, world_size, started_at)", statements);
   AddIndex("training_by_start", "training (started_at)", statements);
   AddIndex("layer_by_name", "layer (name, rank)", statements);
-  // One layer over all ranks.
-  AddIndex("tensor_stats_by_layer", "tensor_stats (layer_id, kind, step, rank)", statements);
+  // One layer over all ranks. Its rows lie as far apart as the ranks' samples do, a page each: what
+  // is mostly asked for stands in the index beside them.
+  AddIndex("tensor_stats_of_layer",
+           "tensor_stats (layer_id, kind, step, rank) INCLUDE (training_id, slot, dtype, numel, nan, "
+           "posinf, neginf, zeros, absmax, absmin, mean, rms)",
+           statements);
   AddIndex("alert_by_step", "alert (step, rank)", statements);
   AddIndex("alert_by_severity", "alert (severity, type, step)", statements);
+  AddIndex("alert_first", "alert (severity, step, rank, alert_id)", statements);
   AddIndex("event_by_type", "event (type, step)", statements);
   AddIndex("shadow_finding_by_step", "shadow_finding (step)", statements);
+  AddIndex("shadow_profile_by_step", "shadow_profile (step, rank)", statements);
   statements.push_back(OpenPart(*tables));
   statements.push_back(MissingPartitions(*tables));
   AddRoles(*tables, statements);

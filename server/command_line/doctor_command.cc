@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/files.h"
 #include "base/program.h"
 #include "base/text.h"
 #include "server/command_line/commands.h"
@@ -52,6 +53,10 @@ Result<Launch> ServerToStart(const DoctorOptions& options) {
   for (const std::string& root : roots) {
     // Where ssh leads elsewhere, links of this machine say nothing about that one.
     std::error_code error = std::make_error_code(std::errc::not_supported);
+    if (IsDatabaseUrl(root)) {
+      launch.arguments.insert(launch.arguments.end(), {"--root", root});
+      continue;
+    }
     std::filesystem::path path;
     if (options.ssh_host.empty()) path = std::filesystem::canonical(root, error);
     if (error) path = std::filesystem::absolute(root, error);

@@ -5,6 +5,7 @@
 #include <ostream>
 #include <utility>
 
+#include "base/files.h"
 #include "base/program.h"
 #include "base/text.h"
 #include "base/unified_diff.h"
@@ -77,7 +78,7 @@ Result<Launch> ServerOf(const InstallOptions& options) {
   }
   Launch launch{options.program.empty() ? ProgramPath() : options.program, {"serve"}};
   const auto add = [&](const char* option, const std::string& folder) -> Result<void> {
-    if (!folder.starts_with("/")) {
+    if (!folder.starts_with("/") && !IsDatabaseUrl(folder)) {
       return InvalidInput(std::string(option) + " " + EscapeControl(folder, 300) +
                           " must be an absolute path: it is one of the other machine.");
     }

@@ -35,10 +35,14 @@ Result<Launch> LocalLaunch(const AccessOptions& access) {
     return Unavailable("This system does not tell where the program lies.");
   }
   MPN_TRY_ASSIGN(AllowedRoots roots, AllowedRoots::Create(access.roots));
-  if (roots.roots().empty()) return InvalidInput("Which folder may be read?", "Pass --root DIR.");
+  if (roots.roots().empty() && roots.databases().empty()) {
+    return InvalidInput("Which folder may be read?", "Pass --root DIR.");
+  }
   launch.arguments = {"serve"};
-  for (const std::string& root : roots.roots()) {
-    launch.arguments.insert(launch.arguments.end(), {"--root", root});
+  for (const auto& readable : {roots.roots(), roots.databases()}) {
+    for (const std::string& root : readable) {
+      launch.arguments.insert(launch.arguments.end(), {"--root", root});
+    }
   }
   if (!access.data_dir.empty()) {
     Result<AllowedRoots> folder = AllowedRoots::Create({access.data_dir});

@@ -10,7 +10,8 @@ namespace mpnanny {
 void AddAccessOptions(CLI::App& command, AccessOptions& access) {
   command
       .add_option("--root", access.roots,
-                  "Folder that may be read; may be repeated. Without it the working directory")
+                  "Folder that may be read, or a team's database (postgresql://host/db); may be "
+                  "repeated. Without it the working directory")
       ->type_name("DIR")
       ->allow_extra_args(false);
   command

@@ -39,7 +39,16 @@ const std::vector<Rule> kRules = {
     {"engines/exported/", With({"engines/python_code/", "engines/worker/"})},
     {"engines/pack/", With({"engines/runs/"})},
     {"engines/pictures/", With({"engines/runs/"})},
+    // A run may be a training of a team's database: what reads that stands below the readers of
+    // runs, what ships runs into it above them.
+    {"engines/runs/", With({"engines/team/address.h", "engines/team/snapshot.h"})},
     {"engines/team/", With({"engines/runs/"})},
+    {"engines/team/address", kBelowEngines},
+    {"engines/team/connection", kBelowEngines},
+    {"engines/team/dialect", kBelowEngines},
+    {"engines/team/merged_rows", kBelowEngines},
+    {"engines/team/select", kBelowEngines},
+    {"engines/team/snapshot", kBelowEngines},
     {"engines/diagnosis/", With({"engines/cases/", "engines/check/", "engines/runs/"})},
     {"engines/comparison/", With({"engines/diagnosis/", "engines/runs/"})},
     {"monitor/", {"monitor/", "engines/judgement/", "numerics/", "base/"}},

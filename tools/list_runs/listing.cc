@@ -13,6 +13,7 @@
 #include "engines/runs/remembered.h"
 #include "engines/runs/show.h"
 #include "engines/runs/steps.h"
+#include "engines/runs/training.h"
 
 namespace mpnanny::list_runs {
 namespace {
@@ -269,10 +270,32 @@ void NamePlaces(std::vector<ListedRun>& listed) {
   }
 }
 
+Result<Listing> ListDatabase(const std::string& url, const AllowedRoots& roots,
+                             const CancelToken& cancel) {
+  MPN_TRY_ASSIGN(auto trainings, runs::ListTrainings(url, roots, cancel));
+  Listing listing;
+  listing.databases = 1;
+  for (runs::ListedTraining& training : trainings) {
+    ListedRun listed;
+    listed.run = std::move(training.run);
+    listed.ranks = std::move(training.ranks);
+    listed.steps = training.steps;
+    listed.last_step = training.last_step;
+    listed.last_loss = training.last_loss;
+    listed.worst_severity = training.worst_severity;
+    listed.worst_type = training.worst_type;
+    listed.worst_step = training.worst_step;
+    if (listed.run.world_size > 1) listed.worst_rank = training.worst_rank;
+    listing.runs.push_back(std::move(listed));
+  }
+  return listing;
+}
+
 }  // namespace
 
 Result<Listing> ListRuns(const std::string& path, const AllowedRoots& roots,
                          const CancelToken& cancel, CancelToken::Clock::duration limit) {
+  if (IsDatabaseUrl(path)) return ListDatabase(path, roots, cancel);
   // A handle is taken as well: its file's runs are what is asked for.
   std::string start = path;
   if (!roots.Resolve(start)) {

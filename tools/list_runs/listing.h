@@ -25,8 +25,8 @@ struct ListedRun {
   std::vector<int64_t> ranks;  // of a distributed run, those that are here, ascending
   int64_t steps = 0;
   std::optional<int64_t> last_step;
-  std::optional<double> last_loss;         // NaN or Inf if it was; of ranks their mean
-  Word<Severity> worst_severity;           // none without an alert
+  std::optional<double> last_loss;  // NaN or Inf if it was; of ranks their mean
+  Word<Severity> worst_severity;    // none without an alert
   Word<AlertType> worst_type;
   std::optional<int64_t> worst_step;
   std::optional<int64_t> worst_rank;  // of a distributed run
@@ -41,10 +41,10 @@ struct Listing {
   std::vector<std::string> notes;  // files that could not be read, where a search ended early
 };
 
-// Databases of the monitor, and in a folder the logs of other programs that the tools read as runs
-// (TensorBoard, W&B, trainer_state.json, metrics.csv): other programs' databases are passed over,
-// and what is damaged or large is noted. After `limit` no further file is opened, which a note
-// says.
+// `path`: a database, a folder, or a team's database as a URL. Databases of the monitor, and in a
+// folder the logs of other programs that the tools read as runs (TensorBoard, W&B,
+// trainer_state.json, metrics.csv): other programs' databases are passed over, and what is damaged
+// or large is noted. After `limit` no further file is opened, which a note says.
 Result<Listing> ListRuns(const std::string& path, const AllowedRoots& roots,
                          const CancelToken& cancel,
                          CancelToken::Clock::duration limit = kListingTime);

@@ -144,7 +144,9 @@ Json OutputSchema() {
        {"status", {{"enum", {"running", "closed", "exception", "killed"}}}},
        {"verdict",
         {{"enum", {"healthy", "broken", "degraded", "not_established", nullptr}},
-         {"description", "diagnose_run's; null: not read, or not in time (notes)."}}},
+         {"description",
+          "diagnose_run's; null: not read (of a team's database none is), or not in time "
+          "(notes)."}}},
        {"started_at", runs::TextSchema("ISO 8601, UTC.")},
        {"steps", runs::IntegerSchema("Recorded steps.")},
        {"last_loss", runs::NumberSchema("The last logged loss.")},
@@ -189,7 +191,9 @@ Tool MakeTool() {
        {{"path",
          {{"type", "string"},
           {"default", "."},
-          {"description", "A monitor's database (metrics.db) or a folder to search."}}},
+          {"description",
+           "A monitor's database (metrics.db), a folder to search, or a team's database "
+           "(postgresql://host/db)."}}},
         {"cursor", {{"type", "string"}, {"description", "next_cursor of the answer before."}}},
         {"detail", runs::DetailProperty()}}},
       {"additionalProperties", false}};

@@ -13,6 +13,8 @@ constexpr size_t kVerdictsRemembered = 256;
 std::optional<Health> Verdicts::Of(const ListedRun& listed) {
   static runs::Remembered<Health> remembered(kVerdictsRemembered);
   if (listed.steps == 0) return std::nullopt;
+  // One pass over a thousand ranks each: the list of a team's database is one question.
+  if (IsDatabaseUrl(listed.run.handle.path)) return std::nullopt;
   auto source = runs::OpenRun(FormatRunHandle(listed.run.handle), context_.roots, context_.cancel);
   if (!source) return std::nullopt;
   const std::string stamp = runs::StampOfRun(*source);

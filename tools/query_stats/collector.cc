@@ -33,6 +33,7 @@ SeriesKey Collector::KeyOf(const Figure& row, int64_t block) const {
     case Grouping::kBlock:
       return {block, row.kind, state ? row.slot : -1};
     case Grouping::kStep:
+    case Grouping::kRanks:  // each rank's are folded by layer first
       return {-1, row.kind, state ? row.slot : -1};
   }
   return {};

@@ -16,7 +16,7 @@
 
 namespace mpnanny::query_stats {
 
-enum class Grouping { kSlot, kLayer, kBlock, kStep };
+enum class Grouping { kSlot, kLayer, kBlock, kStep, kRanks };
 enum class Order { kWorst, kLargest, kSmallest, kGrowth, kModel };
 
 inline constexpr uint32_t kAllKinds = (1U << 7) - 1;
@@ -30,7 +30,7 @@ struct Question {
   Order order = Order::kWorst;
   std::optional<int64_t> top;
   bool top_unasked = false;  // nobody asked for it: the answer says so
-  bool thorough = false;  // look at everything that the time limit allows
+  bool thorough = false;     // look at everything that the time limit allows
 
   bool Asks(int64_t kind) const {
     return kinds == kAllKinds || (kind >= 0 && kind < 7 && (kinds >> kind & 1) != 0);

@@ -296,6 +296,8 @@ class Writer {
         return "block";
       case Grouping::kStep:
         return "step";
+      case Grouping::kRanks:
+        return "ranks";
     }
     return "layer";
   }

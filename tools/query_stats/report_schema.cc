@@ -33,6 +33,10 @@ Json OutputSchema() {
       "object",
       "step, numel, zeros, nonfinite, held_under (the loss scale of a gradient), bins "
       "[exponent, count], formats: shares under, subnormal, over of each, and best_scale.");
+  fields["ranks"] = Described("integer", "Of aggregate ranks: how many have it.");
+  fields["outliers"] = Described(
+      "array", "Ranks that stand apart: rank, first_step, steps, and value and median at step.");
+  fields["outliers_total"] = Described("integer", "All of them.");
   fields["finding"] = runs::FindingSchema("Of metric \"findings\".");
   Json schema = runs::ObjectSchema(
       {{"metric", {{"type", "string"}}},

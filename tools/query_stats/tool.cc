@@ -10,6 +10,7 @@
 #include "engines/runs/show.h"
 #include "tools/query_stats/distribution_report.h"
 #include "tools/query_stats/findings_report.h"
+#include "tools/query_stats/ranks_report.h"
 #include "tools/query_stats/reading.h"
 #include "tools/query_stats/report.h"
 
@@ -31,6 +32,7 @@ Grouping GroupingOf(const std::string& word) {
   return word == "slot"    ? Grouping::kSlot
          : word == "block" ? Grouping::kBlock
          : word == "step"  ? Grouping::kStep
+         : word == "ranks" ? Grouping::kRanks
                            : Grouping::kLayer;
 }
 
@@ -103,13 +105,15 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
     question.layers = *std::move(layers);
     options.notes.insert(options.notes.end(), question.layers.notes.begin(),
                          question.layers.notes.end());
-    const bool merged = findings || (question.metric && question.metric->of_profile);
+    const bool merged = findings || (question.metric && question.metric->of_profile) ||
+                        question.grouping == Grouping::kRanks;
     if (!source.others.empty() && !merged) {
       options.notes.push_back("Tensors are those of rank " + std::to_string(source.run.rank) +
                               ", which was bad first or is the first; `rank` asks for another.");
     }
   }
   if (findings) return ReportFindings(source, question, options);
+  if (question.grouping == Grouping::kRanks) return ReportRanks(source, question, options);
   if (!named) return ReportDistribution(source, question, options);
   MPN_TRY_ASSIGN(auto answer, AnswerQuestion(source, question));
   return Report(source, question, answer, options);
@@ -147,11 +151,12 @@ Json InputSchema() {
           {"description", "\"100..200\" (both ends in), \"100..\", \"..200\" or \"100\"."}}},
         {"aggregate",
          {{"type", "string"},
-          {"enum", {"layer", "slot", "block", "step"}},
+          {"enum", {"layer", "slot", "block", "step", "ranks"}},
           {"default", "layer"},
           {"description",
            "What one series is of: a layer (its outputs and calls joined), each slot by itself, a "
-           "block (\"blocks.3\"), or everything at a step."}}},
+           "block (\"blocks.3\"), everything at a step, or a layer over all ranks (points "
+           "[step, median, min, max], and which ranks stand apart)."}}},
         {"top",
          {{"type", "integer"},
           {"minimum", 1},

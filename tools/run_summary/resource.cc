@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "engines/diagnosis/summary/report.h"
 #include "engines/diagnosis/summary/summary.h"
+#include "engines/runs/parts.h"
 #include "engines/runs/show.h"
 #include "tools/list_runs/listing.h"
 #include "tools/tool.h"
@@ -18,6 +19,11 @@ std::vector<list_runs::ListedRun> Newest(const ToolContext& context) {
   // On the command line everything may be read; searching the whole disk unasked is another matter.
   for (const std::string& root : context.roots.roots()) {
     auto listing = list_runs::ListRuns(root, context.roots, context.cancel);
+    if (!listing) continue;
+    for (auto& run : listing->runs) newest.push_back(std::move(run));
+  }
+  for (const std::string& database : context.roots.databases()) {
+    auto listing = list_runs::ListRuns(database, context.roots, context.cancel);
     if (!listing) continue;
     for (auto& run : listing->runs) newest.push_back(std::move(run));
   }
@@ -47,6 +53,13 @@ std::string Version(const std::string& handle, const ToolContext& context) {
   auto source = runs::OpenRun(handle, context.roots, context.cancel);
   if (!source) return "";
   std::string version = NameOf(source->run.status);
+  if (runs::LiesInOne(*source)) {
+    auto all = source->database->Prepare("SELECT count(*), max(alert_id) FROM alert");
+    if (!all) return version;
+    if (auto row = all->Next(); !row || !*row) return version;
+    return version + " " + std::to_string(all->IntOr(0, 0)) + ":" +
+           std::to_string(all->IntOr(1, 0));
+  }
   const auto add = [&](const runs::Database& database, const runs::Run& run) {
     auto newest = database.Prepare("SELECT count(*), max(alert_id) FROM alert WHERE run_id=?1");
     if (!newest) return;
