@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kStep{20};
 
-// The terminal sends these to the whole group, the program among it: here they do nothing.
+// The terminal sends these to the whole group, the program among it; from a process they are handed
+// on as the others are.
 constexpr int kShared[] = {SIGINT, SIGQUIT};
 // These are sent to a process, and it is the program that is meant.
 constexpr int kHandedOn[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
@@ -29,7 +30,9 @@ constexpr int kHandedOn[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 std::atomic<pid_t> g_program{0};
 std::atomic<bool> g_asked_to_end{false};
 
-void HandOn(int signal) {
+void HandOn(int signal, siginfo_t* from, void*) {
+  const bool of_terminal = from->si_code > 0 && (signal == SIGINT || signal == SIGQUIT);
+  if (of_terminal && g_program.load() > 0) return;
   const int saved = errno;
   const pid_t program = g_program.load();
   if (program > 0) {
@@ -38,10 +41,6 @@ void HandOn(int signal) {
     g_asked_to_end.store(true);
   }
   errno = saved;
-}
-
-void Ignore(int) {
-  if (g_program.load() == 0) g_asked_to_end.store(true);
 }
 
 void DieWithParent(int signal, pid_t parent) {
@@ -180,16 +179,16 @@ Result<HowItEnded> RunInPlace(const std::vector<std::string>& words,
   g_program.store(pid);
   struct sigaction action {};
   sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;
-  const auto take = [&](int signal, void (*handler)(int)) {
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  action.sa_sigaction = HandOn;
+  const auto take = [&](int signal) {
     struct sigaction earlier {};
     sigaction(signal, nullptr, &earlier);
     if (earlier.sa_handler == SIG_IGN) return;  // as nohup has it: of the program as well
-    action.sa_handler = handler;
     sigaction(signal, &action, nullptr);
   };
-  for (const int signal : kShared) take(signal, Ignore);
-  for (const int signal : kHandedOn) take(signal, HandOn);
+  for (const int signal : kShared) take(signal);
+  for (const int signal : kHandedOn) take(signal);
   sigprocmask(SIG_SETMASK, &before, nullptr);
   report.CloseWrite();
   const int failure = Failure(report.read);

@@ -53,7 +53,7 @@ class Finder {
     }
   }
 
-  void AddPart(std::string shown, const runs::Run& run, std::unique_ptr<runs::Database> database) {
+  void AddPart(std::string shown, const runs::Run& run, std::shared_ptr<runs::Database> database) {
     const int64_t run_id = *run.handle.run_id;
     if (!known_.insert({run.handle.path, run_id}).second) return;
     found_.runs.insert(shown);
@@ -135,6 +135,10 @@ class Finder {
 
   Result<void> AddRun(const std::string& name) {
     MPN_TRY_ASSIGN(auto source, runs::OpenRun(name, roots_, cancel_));
+    if (source.database->holds_training()) {
+      return InvalidInput(runs::ShownHandle(source) + " lies in a team's database, not in files.",
+                          "Ask that database itself, or export the files that were shipped.");
+    }
     if (source.others.empty()) {
       for (const std::string& note : source.notes) Note(note);
       if (source.format.empty()) {

@@ -24,7 +24,7 @@ struct Part {
   int64_t rank = 0;
   // Open from the first table to the last, so that all come from one state of the file; null where
   // there are too many: each table then opens it anew.
-  std::unique_ptr<runs::Database> database;
+  std::shared_ptr<runs::Database> database;
 };
 
 struct Parts {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engines/ranks/judge.h"
+#include "engines/ranks/median.h"
 
 namespace mpnanny::ranks {
 namespace {
@@ -41,8 +42,7 @@ std::vector<std::string> SummedTogether(const runs::RankStep& step, double ranks
     if (const auto factor = FactorOf(*used, *before)) all.push_back(factors[name] = *factor);
   }
   if (all.empty()) return {};
-  std::nth_element(all.begin(), all.begin() + static_cast<long>(all.size() / 2), all.end());
-  const double usual = all[all.size() / 2];
+  const double usual = Median(std::move(all));
   // Where all are summed, the usual factor is that of the sum.
   for (const double rest : {usual, usual / ranks}) {
     std::vector<std::string> names;

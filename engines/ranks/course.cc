@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "engines/ranks/median.h"
 #include "engines/runs/parts.h"
 #include "engines/runs/steps.h"
 
@@ -79,14 +80,6 @@ Result<void> ReadTraining(const runs::Source& source, const std::vector<int64_t>
   return {};
 }
 
-double MedianOf(std::vector<double> values) {
-  std::erase_if(values, [](double value) { return !std::isfinite(value); });
-  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
-  const size_t middle = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + static_cast<long>(middle), values.end());
-  return values[middle];
-}
-
 }  // namespace
 
 Result<Course> ReadCourse(const runs::Source& source) {
@@ -109,7 +102,7 @@ Result<Course> ReadCourse(const runs::Source& source) {
     for (size_t at = 0; at < course.steps.size(); ++at) {
       std::vector<double> values;
       for (size_t part = 0; part < parts; ++part) values.push_back(figure[part][at]);
-      const double median = MedianOf(values);
+      const double median = Median(values);
       for (size_t part = 0; part < parts; ++part) {
         double& cell = figure[part][at];
         if (!std::isinf(cell)) cell = std::fabs(cell - median) / std::fabs(median);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engines/ranks/judge.h"
+#include "engines/ranks/median.h"
 
 namespace mpnanny::ranks {
 namespace {
@@ -16,12 +17,6 @@ constexpr int64_t kLeastTied = 64;  // elements
 
 bool Apart(double a, double b, double by) {
   return std::fabs(a - b) > by * std::max(std::fabs(a), std::fabs(b));
-}
-
-double MedianOf(std::vector<double> values) {
-  const size_t middle = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + static_cast<long>(middle), values.end());
-  return values[middle];
 }
 
 // By how much a rank scaled its gradients between backward pass and optimizer; absent: not all by
@@ -41,7 +36,7 @@ std::optional<double> ScaleOf(const runs::RankStep& step, int64_t rank) {
   if (factors.size() < 2) return std::nullopt;
   const auto [least, most] = std::minmax_element(factors.begin(), factors.end());
   if (Apart(*least, *most, kFactorsApart)) return std::nullopt;
-  return MedianOf(std::move(factors));
+  return Median(std::move(factors));
 }
 
 }  // namespace
@@ -177,7 +172,7 @@ void Judge::TakeMeans(const runs::RankStep& step) {
     // Where most are no multiple, a communication hook compresses them, or each rank scaled its
     // own.
     if (factors.size() < kFewTensors || 2 * factors.size() <= means.size()) continue;
-    const double usual = MedianOf(factors);
+    const double usual = Median(factors);
     for (const Mean& mean : means) {
       if (!known.insert(mean.tensor).second || !Apart(mean.factor, usual, kMeanApart)) continue;
       if (Finding* finding = Add(Fault::kNotTheMean, step.step, mean.tensor)) {

@@ -295,8 +295,21 @@ Result<int64_t> Connection::EndCopy() {
   return rows;
 }
 
+// True if the statement was at its end already, but for what says so.
+bool Connection::AtEnd() {
+  for (int i = 0; i < 4; ++i) {
+    if (!pq_.PQconsumeInput(connection_) || pq_.PQisBusy(connection_)) return false;
+    PgResult* const result = pq_.PQgetResult(connection_);
+    if (result == nullptr) return true;
+    const auto status = static_cast<PgStatus>(pq_.PQresultStatus(result));
+    pq_.PQclear(result);
+    if (status == PgStatus::kCopyIn || status == PgStatus::kCopyOut) return false;
+  }
+  return false;
+}
+
 void Connection::GiveUp() {
-  if (!alive()) return;
+  if (!alive() || AtEnd()) return;
   PgCancel* const cancel = pq_.PQgetCancel(connection_);
   if (cancel != nullptr && !AskToStop(pq_, cancel, kGiveUpLimit)) {
     broken_ = true;  // it may still stop something, and nobody knows what

@@ -123,8 +123,9 @@ class Connection {
   // `prepared`: `sql` is the name of a statement.
   Result<void> Send(const std::string& sql, const Values& values, bool prepared = false);
   Result<int64_t> Finish();  // all results of what was sent
-  void GiveUp();             // cancels what runs, and reads to its end or drops the connection
-  Error Lost() const;        // the connection's own error
+  bool AtEnd();
+  void GiveUp();       // cancels what runs, and reads to its end or drops the connection
+  Error Lost() const;  // the connection's own error
   Error Failed(PgResult* result);  // the statement's
 
   const Libpq& pq_;

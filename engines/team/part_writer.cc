@@ -156,14 +156,17 @@ Result<Part> OpenPart(Connection& connection, const runs::Run& run) {
     MPN_TRY_ASSIGN(auto end, rows.Next());
     (void)end;
   }
-  MPN_TRY_ASSIGN(auto rows, connection.Query("SELECT shipped::text, ended FROM mpnanny.part WHERE "
-                                             "training_id = $1 AND rank = $2",
+  MPN_TRY_ASSIGN(auto rows, connection.Query("SELECT p.shipped::text, p.ended, t.thinned IS NOT "
+                                             "NULL FROM mpnanny.part p JOIN mpnanny.training t "
+                                             "USING (training_id) WHERE training_id = $1 AND "
+                                             "rank = $2",
                                              {part.training, part.rank}));
   MPN_TRY_ASSIGN(auto next, rows.Next());
   if (next) {
     part.stored = rows.TextOr(0);
     part.marks = ParseMarks(part.stored);
     part.ended = rows.IntOr(1, 0) != 0;
+    part.thinned = rows.IntOr(2, 0) != 0;
   }
   return part;
 }

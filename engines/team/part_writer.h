@@ -24,6 +24,7 @@ struct Part {
   Marks marks;
   std::string stored;  // the marks as the server has them
   bool ended = false;
+  bool thinned = false;  // its statistics were, on the server
   bool careful = false;  // rows may be there already though the marks do not say so
 };
 

@@ -228,7 +228,8 @@ Result<void> RunReader::ReadLate(Reading& reading, const Table& table) {
   late.Bind(2, from);
   BindKey(late, mark->second.key, 3);
   MPN_TRY(reading.Take(table, late, true));
-  if (!reading.full()) reading.batch.windows[table.name] = {mark->second.key, rows};
+  // Where there was more than a batch holds the count at the end finds the rest.
+  reading.batch.windows[table.name] = {mark->second.key, rows};
   return {};
 }
 
@@ -284,7 +285,7 @@ Result<Batch> RunReader::Read(const Marks& marks, const CancelToken& cancel) {
   return batch;
 }
 
-Result<void> RunReader::SweepMissed(const Marks& marks, const CancelToken& cancel) {
+Result<void> RunReader::SweepMissed(const Marks& marks, bool thinned, const CancelToken& cancel) {
   MPN_TRY_ASSIGN(const std::vector<Table>* tables, MonitorTables());
   MPN_TRY_ASSIGN(auto database, runs::Database::Open(path_, cancel));
   Batch none;
@@ -292,6 +293,7 @@ Result<void> RunReader::SweepMissed(const Marks& marks, const CancelToken& cance
   for (const Table& table : *tables) {
     const auto mark = marks.find(table.name);
     if (IsSmall(table) || mark == marks.end() || !reading.Has(table)) continue;
+    if (thinned && table.name == "tensor_stats") continue;
     MPN_TRY_ASSIGN(const int64_t rows, reading.Count(table, "", {}, 0));
     if (table.changes || rows != mark->second.rows) sweeps_[table.name] = {};
   }

@@ -68,8 +68,8 @@ class RunReader {
   Result<Batch> Read(const Marks& marks, const CancelToken& cancel);
   void Committed(const Batch& batch);
   // The run is over: the next batches bring once more what counts say was missed, and what may have
-  // been replaced.
-  Result<void> SweepMissed(const Marks& marks, const CancelToken& cancel);
+  // been replaced. `thinned`: statistics went from the server on purpose, and stay away.
+  Result<void> SweepMissed(const Marks& marks, bool thinned, const CancelToken& cancel);
 
  private:
   struct Reading;

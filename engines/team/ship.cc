@@ -25,6 +25,7 @@ constexpr std::chrono::seconds kFindAgain{5};  // files that came since
 constexpr double kMergeSeconds = 10;
 constexpr std::chrono::seconds kFirstRetry{1}, kLastRetry{30};
 constexpr size_t kMostNotes = 20;
+constexpr int kFailuresToTell = 3;
 
 class Shipper {
  public:
@@ -38,7 +39,7 @@ class Shipper {
       auto done = Round(last);
       if (!done) {
         if (!Passing(done.error())) return done.error();
-        if (last) return Report(&done.error());
+        if (last) return Report(Told(done.error()));
         Retry(done.error());
         continue;
       }
@@ -49,7 +50,7 @@ class Shipper {
       if (last || (options_.new_since == 0 && Over())) break;
       stop_.WaitFor(std::chrono::milliseconds(static_cast<int64_t>(options_.interval * 1000)));
     }
-    return Report(nullptr);
+    return Report(std::nullopt);
   }
 
  private:
@@ -123,7 +124,7 @@ class Shipper {
     }
     for (size_t i = next++; i < files.size(); i = next++) {
       FileShipper::Outcome outcome = files[i]->Ship(*connection, cancel_);
-      if (outcome.file) Note(*outcome.file);
+      if (outcome.file) Note(*outcome.file, files[i]->failures());
       if (outcome.server) {
         next = files.size();  // the other lanes stop soon as well
         return outcome.server;
@@ -140,12 +141,13 @@ class Shipper {
     return CheckLayout(*connection);
   }
 
-  void Note(const Error& error) {
+  // A follower looks again before it says something: a file may just be made.
+  void Note(const Error& error, int failures) {
+    if (options_.follow && failures < kFailuresToTell) return;
     const std::lock_guard lock(mutex_);
-    if (noted_.size() < kMostNotes && noted_.insert(error.message).second && options_.follow) {
+    if (noted_.size() < kMostNotes && noted_.insert(error.Text()).second && options_.follow) {
       Tell(error.Text());
     }
-    failed_files_ = true;
   }
 
   Result<void> Merge(bool last) {
@@ -175,10 +177,19 @@ class Shipper {
     return any;
   }
 
-  ShipReport Report(const Error* failure) const {
+  // A limit that the end set is no limit that somebody asked for.
+  static Error Told(const Error& error) {
+    if (error.kind != ErrorKind::kDeadlineExceeded && error.kind != ErrorKind::kCancelled) {
+      return error;
+    }
+    return Unavailable("The server did not take the last rows in time.", "");
+  }
+
+  ShipReport Report(const std::optional<Error>& failure) const {
     ShipReport report;
     std::map<int64_t, ShippedTraining> trainings;
     for (const auto& [path, file] : files_) {
+      report.whole = report.whole && file->failures() == 0;
       for (const auto& [id, one] : file->runs()) {
         report.rows += one.rows;
         report.bytes += one.bytes;
@@ -196,8 +207,8 @@ class Shipper {
     }
     for (auto& [id, training] : trainings) report.trainings.push_back(std::move(training));
     report.notes.assign(noted_.begin(), noted_.end());
-    report.whole = report.whole && failure == nullptr && !failed_files_;
-    if (failure != nullptr) report.notes.push_back(failure->Text());
+    report.whole = report.whole && !failure;
+    if (failure) report.notes.push_back(failure->Text());
     return report;
   }
 
@@ -213,7 +224,6 @@ class Shipper {
   bool worked_ = false;
   std::mutex mutex_;  // of what follows
   std::set<std::string> noted_;
-  bool failed_files_ = false;
 };
 
 }  // namespace

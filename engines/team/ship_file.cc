@@ -43,6 +43,12 @@ bool FileShipper::over() const {
 }
 
 FileShipper::Outcome FileShipper::Ship(Connection& connection, const CancelToken& cancel) {
+  Outcome outcome = ShipFile(connection, cancel);
+  failures_ = outcome.file ? failures_ + 1 : 0;
+  return outcome;
+}
+
+FileShipper::Outcome FileShipper::ShipFile(Connection& connection, const CancelToken& cancel) {
   const auto now = std::chrono::steady_clock::now();
   const std::string stamp = Stamp();
   if (!stamp_.empty() && stamp == stamp_ && (over() || now - looked_ < kLookAgain)) return {};
@@ -111,7 +117,7 @@ FileShipper::Outcome FileShipper::ShipRun(Connection& connection, OneRun& one,
     one.reader->Committed(*batch);
     if (!last) continue;
     if (!over || one.swept) break;
-    auto swept = one.reader->SweepMissed(one.part->marks, cancel);
+    auto swept = one.reader->SweepMissed(one.part->marks, one.part->thinned, cancel);
     if (!swept) return {swept.error(), std::nullopt};
     one.swept = true;
   }

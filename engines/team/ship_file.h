@@ -46,11 +46,14 @@ class FileShipper {
   void Forget();
 
   const std::string& path() const { return path_; }
+  // How often one after the other the file could not be read: one that is just being made cannot.
+  int failures() const { return failures_; }
   const std::map<int64_t, OneRun>& runs() const { return runs_; }
   // Every run of it has ended and is there.
   bool over() const;
 
  private:
+  Outcome ShipFile(Connection& connection, const CancelToken& cancel);
   Outcome ShipRun(Connection& connection, OneRun& one, const runs::Ring& ring,
                   const CancelToken& cancel);
   std::string Stamp() const;
@@ -59,6 +62,7 @@ class FileShipper {
   const std::set<int64_t> wanted_;  // none: all
   const double new_since_;
   std::map<int64_t, OneRun> runs_;
+  int failures_ = 0;
   std::string stamp_;  // of the file when all of it was shipped
   std::chrono::steady_clock::time_point looked_;
 };

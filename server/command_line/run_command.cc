@@ -138,7 +138,7 @@ int RunAndShip(const RunOptions& options, const Variables& variables,
   const std::vector<std::string> rest = {"ship", options.db, "--to", options.ship};
   std::vector<std::string> words = {ProgramPath()};
   words.insert(words.end(), rest.begin(), rest.end());
-  words.emplace_back("--beside");
+  words.insert(words.end(), {"--follow", "--new"});
   if (options.quiet) words.emplace_back("--quiet");
   auto shipper = Companion::Start(words);
   if (!shipper) PrintError(context, "ship", shipper.error(), false);

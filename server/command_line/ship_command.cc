@@ -1,7 +1,7 @@
 // `mpnanny ship`: runs into a team's PostgreSQL, its tables, and what goes out of them. A command
 // and no tool: it writes.
+#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <memory>
 #include <ostream>
 #include <thread>
@@ -20,14 +20,15 @@ struct CommandOptions {
   std::string to, setup, thin, older_than;
   int64_t keep_every = 10;
   std::string drop;
-  bool follow = false, beside = false, quiet = false;
+  bool follow = false, only_new = false, quiet = false;
   double interval = 2;
-  int lanes = 2;
+  int64_t lanes = 2;
   std::string format = "text";
 };
 
 // How long a follower that is told to stop may still take for the last rows.
 constexpr std::chrono::seconds kLastRows{5};
+constexpr int64_t kMostLanes = 64;
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -78,10 +79,11 @@ int RunShip(const CommandLineContext& context, const CommandOptions& options) {
   team::ShipOptions ship;
   ship.what = options.what;
   ship.to = *to;
-  ship.follow = options.follow || options.beside;
-  ship.new_since = options.beside ? Now() - 1 : 0;
-  ship.interval = options.interval;
-  ship.lanes = options.lanes;
+  ship.follow = options.follow || options.only_new;
+  ship.new_since = options.only_new ? Now() - 1 : 0;
+  ship.interval = std::min(options.interval, 3600.0);
+  ship.lanes = static_cast<int>(std::min<int64_t>(options.lanes, kMostLanes));
+
   ship.tell = [&](const std::string& line) {
     if (options.quiet) return;
     context.err << "mpnanny ship: " << line << "\n";
@@ -107,10 +109,10 @@ int RunShip(const CommandLineContext& context, const CommandOptions& options) {
   if (json) {
     context.out << DumpJsonPretty(ReportJson(*report, *to)) << "\n";
   } else if (!options.quiet) {
-    PrintReport(*report, *to, options.beside ? context.err : context.out);
+    PrintReport(*report, *to, context.out);
   }
   if (report->whole) return 0;
-  if (options.follow || options.beside) {
+  if (ship.follow) {
     std::vector<std::string> words = {"mpnanny", "ship"};
     words.insert(words.end(), options.what.begin(), options.what.end());
     words.insert(words.end(), {"--to", team::UrlOf(*to)});
@@ -119,27 +121,32 @@ int RunShip(const CommandLineContext& context, const CommandOptions& options) {
   return 1;
 }
 
-int RunOnServer(const CommandLineContext& context, const CommandOptions& options) {
+Result<std::string> DoOnServer(const CommandOptions& options) {
+  MPN_TRY_ASSIGN(const team::Address address,
+                 team::ParseAddress(options.setup + options.thin + options.drop));
+  if (!options.setup.empty()) return team::Setup(address, {});
+  if (!options.drop.empty()) return team::Drop(address, {});
+  return team::Thin(address, options.older_than, options.keep_every, {});
+}
+
+int Run(const CommandLineContext& context, const CommandOptions& options) {
   const bool json = options.format == "json";
-  const bool thin = !options.thin.empty();
-  auto address = team::ParseAddress(thin ? options.thin : options.setup);
-  if (!address && !options.drop.empty()) address = team::ParseAddress(options.drop);
-  if (!options.drop.empty()) address = team::ParseAddress(options.drop);
-  if (!address) return PrintError(context, "ship", address.error(), json);
-  Result<std::string> done = std::string();
-  if (!options.setup.empty()) {
-    done = team::Setup(*address, {});
-  } else if (!options.drop.empty()) {
-    done = team::Drop(*address, {});
-  } else {
-    done = team::Thin(*address, options.older_than, options.keep_every, {});
+  const auto fail = [&](const Error& error) { return PrintError(context, "ship", error, json); };
+  int asked = 0;
+  for (const std::string* url : {&options.to, &options.setup, &options.thin, &options.drop}) {
+    asked += url->empty() ? 0 : 1;
   }
-  if (!done) return PrintError(context, "ship", done.error(), json);
-  if (json) {
-    context.out << DumpJsonPretty({{"done", *done}}) << "\n";
-  } else {
-    context.out << *done << "\n";
+  if (asked != 1) {
+    return fail(InvalidInput(asked == 0 ? "Where to?" : "One thing at a time.",
+                             "One of --to URL, --setup URL, --thin URL and --drop RUN."));
   }
+  if (options.thin.empty() != options.older_than.empty()) {
+    return fail(InvalidInput("Which runs are to be thinned?", "--thin URL --older-than 30d"));
+  }
+  if (!options.to.empty()) return RunShip(context, options);
+  const Result<std::string> done = DoOnServer(options);
+  if (!done) return fail(done.error());
+  context.out << (json ? DumpJsonPretty({{"done", *done}}) : *done) << "\n";
   return 0;
 }
 
@@ -162,66 +169,40 @@ void AddShipCommand(CommandSet& set) {
       .add_option("DB", options->what,
                   "The runs: databases with all ranks beside them, database#id, folders, patterns")
       ->type_name("");
-  CLI::Option* const to =
-      command.add_option("--to", options->to, "The database that they go to")->type_name("URL");
-  command
-      .add_flag("--follow", options->follow,
-                "Go on while the runs do; a server that is away is waited for")
-      ->needs(to);
-  // What `mpnanny run --ship` starts: runs that begin from now on, until it is told to stop.
-  command.add_flag("--beside", options->beside)->needs(to)->group("");
+  command.add_option("--to", options->to, "The database that they go to")->type_name("URL");
+  command.add_flag("--follow", options->follow,
+                   "Go on while the runs do; a server that is away is waited for");
+  command.add_flag("--new", options->only_new,
+                   "Follow only runs that begin from now on, until told to stop");
   command.add_flag("--quiet", options->quiet, "Say nothing but errors");
-  command.add_option("--interval", options->interval, "Seconds between two looks (default: 2)")
+  command.add_option("--interval", options->interval, "Seconds between two looks, 2 by default")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.05, 3600.0));
-  command.add_option("--lanes", options->lanes, "Connections side by side (default: 2)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--lanes", options->lanes, "Connections side by side, 2 by default")
       ->type_name("N")
-      ->check(CLI::Range(1, 64));
-  CLI::Option* const setup =
-      command
-          .add_option("--setup", options->setup,
-                      "Make schema, tables and roles, or bring them up to date")
-          ->type_name("URL")
-          ->excludes(to);
-  CLI::Option* const thin =
-      command
-          .add_option("--thin", options->thin, "Thin the statistics of old runs in this database")
-          ->type_name("URL")
-          ->excludes(to)
-          ->excludes(setup);
-  CLI::Option* const older =
-      command
-          .add_option("--older-than", options->older_than,
-                      "With --thin: runs whose last sign of life is so long ago: 30d, 12h")
-          ->type_name("TIME")
-          ->needs(thin);
-  thin->needs(older);
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--setup", options->setup,
+                  "Make schema, tables and roles in this database, or bring them up to date")
+      ->type_name("URL");
+  command.add_option("--thin", options->thin, "Thin the statistics of old runs in this database")
+      ->type_name("URL");
+  command
+      .add_option("--older-than", options->older_than,
+                  "With --thin: runs whose last sign of life is so long ago: 30d, 12h")
+      ->type_name("TIME");
   command
       .add_option("--keep-every", options->keep_every,
-                  "With --thin: every so many samples stay whole (default: 10)")
+                  "With --thin: of so many samples one stays whole, 10 by default")
       ->type_name("N")
-      ->needs(thin)
-      ->check(CLI::Range(2, 1'000'000));
+      ->check(CLI::PositiveNumber);
   command
-      .add_option("--drop", options->drop, "Remove one run, with all its ranks, from the database")
-      ->type_name("RUN")
-      ->excludes(to)
-      ->excludes(setup)
-      ->excludes(thin);
+      .add_option("--drop", options->drop, "Remove this run, with all its ranks, from its database")
+      ->type_name("RUN");
   command.add_option("--format", options->format, "How the answer is printed (default: text)")
-      ->type_name("text|json")
       ->check(CLI::IsMember({"text", "json"}));
-  set.actions.emplace_back(&command, [&context = set.context, options] {
-    if (!options->to.empty()) return RunShip(context, *options);
-    if (options->setup.empty() && options->thin.empty() && options->drop.empty()) {
-      return PrintError(context, "ship",
-                        InvalidInput("Where to?",
-                                     "--to postgresql://host/db, or --setup URL once "
-                                     "for a new database."),
-                        options->format == "json");
-    }
-    return RunOnServer(context, *options);
-  });
+  set.actions.emplace_back(&command,
+                           [&context = set.context, options] { return Run(context, *options); });
 }
 
 }  // namespace mpnanny

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import sqlite3
 import time
 
 from conftest import Team, ran
@@ -47,6 +48,11 @@ def test_thin(team: Team, tmp_path: pathlib.Path) -> None:
     # Once more changes nothing, and the file's shipper brings back nothing.
     assert "0 of 1" in ran("ship", "--thin", team.url(), "--older-than", "30d")
     before = team.number("SELECT count(*) FROM mpnanny.tensor_stats WHERE training_id=1")
+    team.ship(old.path)
+    assert team.number("SELECT count(*) FROM mpnanny.tensor_stats WHERE training_id=1") == before
+    # Nor does it where the monitor has thinned the file as well.
+    with sqlite3.connect(old.path) as db:
+        db.execute("DELETE FROM tensor_stats WHERE step=500")
     team.ship(old.path)
     assert team.number("SELECT count(*) FROM mpnanny.tensor_stats WHERE training_id=1") == before
     for age in ("30", "d", "-1d", "3 weeks"):
