@@ -15,7 +15,7 @@
 namespace mpnanny {
 namespace {
 
-struct CommandOptions {
+struct ShipCommandOptions {
   std::vector<std::string> what;
   std::string to, setup, thin, older_than;
   int64_t keep_every = 10;
@@ -68,7 +68,7 @@ void PrintReport(const team::ShipReport& report, const team::Address& to, std::o
   for (const std::string& note : report.notes) out << "Note: " << EscapeControl(note) << "\n";
 }
 
-int RunShip(const CommandLineContext& context, const CommandOptions& options) {
+int RunShip(const CommandLineContext& context, const ShipCommandOptions& options) {
   const bool json = options.format == "json";
   const auto fail = [&](const Error& error) { return PrintError(context, "ship", error, json); };
   if (options.what.empty()) {
@@ -121,7 +121,7 @@ int RunShip(const CommandLineContext& context, const CommandOptions& options) {
   return 1;
 }
 
-Result<std::string> DoOnServer(const CommandOptions& options) {
+Result<std::string> DoOnServer(const ShipCommandOptions& options) {
   MPN_TRY_ASSIGN(const team::Address address,
                  team::ParseAddress(options.setup + options.thin + options.drop));
   if (!options.setup.empty()) return team::Setup(address, {});
@@ -129,7 +129,7 @@ Result<std::string> DoOnServer(const CommandOptions& options) {
   return team::Thin(address, options.older_than, options.keep_every, {});
 }
 
-int Run(const CommandLineContext& context, const CommandOptions& options) {
+int Run(const CommandLineContext& context, const ShipCommandOptions& options) {
   const bool json = options.format == "json";
   const auto fail = [&](const Error& error) { return PrintError(context, "ship", error, json); };
   int asked = 0;
@@ -153,7 +153,7 @@ int Run(const CommandLineContext& context, const CommandOptions& options) {
 }  // namespace
 
 void AddShipCommand(CommandSet& set) {
-  const auto options = std::make_shared<CommandOptions>();
+  const auto options = std::make_shared<ShipCommandOptions>();
   CLI::App& command = *set.parser.add_subcommand(
       "ship",
       "Put runs into a team's PostgreSQL database\n\n"
