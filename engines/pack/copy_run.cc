@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "engines/pack/copy_ranks.h"
 #include "engines/pack/copy_samples.h"
 #include "engines/pack/copy_shadow.h"
 #include "engines/pack/redaction.h"
@@ -22,9 +23,9 @@ class RunCopy {
       : source_(source), options_(options), into_(into), run_(*source.run.handle.run_id) {}
 
   Result<Copied> Copy() {
-    for (const auto part :
-         {&RunCopy::CopyRow, &RunCopy::CopyLayers, &RunCopy::CopySteps, &RunCopy::CopyShadows,
-          &RunCopy::CopyAlerts, &RunCopy::CopyEvents, &RunCopy::CopyRing}) {
+    for (const auto part : {&RunCopy::CopyRow, &RunCopy::CopyLayers, &RunCopy::CopySteps,
+                            &RunCopy::CopyShadows, &RunCopy::CopyRankFigures, &RunCopy::CopyAlerts,
+                            &RunCopy::CopyEvents, &RunCopy::CopyRing}) {
       MPN_TRY((this->*part)());
     }
     if (auto done = CopySamples(source_, options_, layers_, into_, copied_); !done) {
@@ -113,6 +114,8 @@ class RunCopy {
   Result<void> CopyShadows() {
     return CopyShadow(source_, options_, layers_, into_, findings_, copied_);
   }
+
+  Result<void> CopyRankFigures() { return CopyRanks(source_, options_, layers_, into_, copied_); }
 
   Result<void> CopyAlerts() {
     MPN_TRY_ASSIGN(auto rows,

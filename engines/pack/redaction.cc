@@ -13,21 +13,64 @@ namespace mpnanny::pack {
 namespace {
 
 using runs::DetailField;
-using runs::FindDetailField;
 using runs::FieldContent;
+using runs::FindDetailField;
 
 constexpr size_t kHashBytes = 5;
 
 // Classes of torch.nn, and the types of layers that are none: they do not say whose model it is.
-constexpr std::string_view kPlainTypes[] = {
-    "AdaptiveAvgPool2d", "AvgPool2d", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear",
-    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose2d", "CrossEntropyLoss", "Dropout", "ELU",
-    "Embedding", "EmbeddingBag", "Flatten", "GELU", "GRU", "GroupNorm", "Hardswish", "Identity",
-    "InstanceNorm2d", "LSTM", "LayerNorm", "LeakyReLU", "Linear", "LogSoftmax", "MSELoss",
-    "MaxPool2d", "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "PReLU", "RMSNorm",
-    "RNN", "ReLU", "ReLU6", "Sequential", "SiLU", "Sigmoid", "Softmax", "Softplus", "Tanh",
-    "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
-    "TransformerEncoderLayer", "parameter", "buffer", "operator"};
+constexpr std::string_view kPlainTypes[] = {"AdaptiveAvgPool2d",
+                                            "AvgPool2d",
+                                            "BatchNorm1d",
+                                            "BatchNorm2d",
+                                            "BatchNorm3d",
+                                            "Bilinear",
+                                            "Conv1d",
+                                            "Conv2d",
+                                            "Conv3d",
+                                            "ConvTranspose2d",
+                                            "CrossEntropyLoss",
+                                            "Dropout",
+                                            "ELU",
+                                            "Embedding",
+                                            "EmbeddingBag",
+                                            "Flatten",
+                                            "GELU",
+                                            "GRU",
+                                            "GroupNorm",
+                                            "Hardswish",
+                                            "Identity",
+                                            "InstanceNorm2d",
+                                            "LSTM",
+                                            "LayerNorm",
+                                            "LeakyReLU",
+                                            "Linear",
+                                            "LogSoftmax",
+                                            "MSELoss",
+                                            "MaxPool2d",
+                                            "ModuleDict",
+                                            "ModuleList",
+                                            "MultiheadAttention",
+                                            "NLLLoss",
+                                            "PReLU",
+                                            "RMSNorm",
+                                            "RNN",
+                                            "ReLU",
+                                            "ReLU6",
+                                            "Sequential",
+                                            "SiLU",
+                                            "Sigmoid",
+                                            "Softmax",
+                                            "Softplus",
+                                            "Tanh",
+                                            "Transformer",
+                                            "TransformerDecoder",
+                                            "TransformerDecoderLayer",
+                                            "TransformerEncoder",
+                                            "TransformerEncoderLayer",
+                                            "parameter",
+                                            "buffer",
+                                            "operator"};
 
 // A figure that is not finite, as monitors and readers of logs write it.
 constexpr std::string_view kNotFinite[] = {"nan", "inf", "-inf", "NaN", "Inf"};

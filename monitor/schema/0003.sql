@@ -38,6 +38,6 @@ CREATE TABLE collective (              -- calls of torch.distributed in compared
   l2_in     REAL, l2_out REAL,
   value_in  REAL, value_out REAL,      -- of one number
   kept      REAL,                      -- of a tensor that an earlier call summed in place: how much of that sum it still holds
-                                       -- (projection on it; 1: all, 1/ranks: as a fresh one of the same size would)
+                                       -- (by least squares; 1: all, 1/ranks: as a fresh one of the same size would)
   PRIMARY KEY (run_id, step, sequence)
 ) STRICT, WITHOUT ROWID;

@@ -71,7 +71,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, li
 def diagnosis(folder: pathlib.Path) -> dict[str, Any]:
     arguments = json.dumps({"run": str(folder), "detail": "full"})
     done = subprocess.run(
-        [PROGRAM, "call", "diagnose_run", "--root", folder, "--args", arguments],
+        [PROGRAM, "call", "diagnose_run", "--root", folder.parent, "--args", arguments],
         capture_output=True,
         text=True,
         timeout=120,
@@ -129,6 +129,18 @@ def test_a_rank_that_ended_early_is_said(recorded: tuple[pathlib.Path, list[str]
         ring.unlink()
     said = " ".join(diagnosis(folder)["limits"])
     assert "Rank 1 has no step after 4, and others reach step 11" in said
+
+
+@pytest.mark.parametrize("redact", [False, True])
+def test_a_packed_run_tells_the_same(
+    recorded: tuple[pathlib.Path, list[str]], tmp_path: pathlib.Path, redact: bool
+) -> None:
+    packed = tmp_path / "run.db"
+    command = [PROGRAM, "pack", recorded[0] / "tied_reduced_once", "-o", packed]
+    subprocess.run([*command, *(["--redact"] if redact else [])], check=True, capture_output=True)
+    answer = diagnosis(packed)
+    assert "is not reduced over the ranks" in answer["hypotheses"][0]["title"]
+    assert ("head.weight" in str(answer)) != redact
 
 
 def test_figures_of_a_device_are_those_of_the_core() -> None:
