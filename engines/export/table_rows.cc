@@ -35,8 +35,8 @@ TableRows::TableRows(const Table& table, const std::vector<Part>& parts, const C
   columns_ = {{"run", ColumnType::kText}, {"rank", ColumnType::kInteger}};
   for (const Column& column : table.columns) {
     if (column.name == "rank" || column.name == "run") continue;  // stands in front
-    const int from = static_cast<int>(origins_.size());
-    origins_.push_back({columns_.size(), from, column.type});
+    const int from = static_cast<int>(places_.size());
+    places_.push_back({columns_.size(), from, column.type});
     columns_.push_back(column);
     if (!table.of_layer || column.name != "layer_id") continue;
     layer_id_ = from;
@@ -60,8 +60,8 @@ Result<void> TableRows::Open(const Part& part) {
   // An earlier schema has fewer tables and columns.
   std::string columns;
   bool any = false;
-  for (const Origin& origin : origins_) {
-    const std::string& name = columns_[origin.to].name;
+  for (const Place& place : places_) {
+    const std::string& name = columns_[place.to].name;
     const bool there = database->HasColumn(table_.name, name);
     any |= there;
     columns += (columns.empty() ? "" : ", ") + (there ? name : "NULL");
@@ -118,23 +118,23 @@ Result<bool> TableRows::ReadRow(Batch& batch, size_t row) {
   if (!any) return false;
   batch.Put(0, row, part_->run);
   batch.Put(1, row, part_->rank);
-  for (const Origin& origin : origins_) {
+  for (const Place& place : places_) {
     bool put = false;
-    if (origin.type == ColumnType::kInteger) {
-      const auto value = statement_->Int(origin.from);
-      if ((put = value.has_value())) batch.Put(origin.to, row, *value);
-    } else if (origin.type == ColumnType::kReal) {
-      const auto value = statement_->Real(origin.from);
-      if ((put = value.has_value())) batch.Put(origin.to, row, *value);
-    } else if (origin.type == ColumnType::kText) {
-      const auto value = statement_->Text(origin.from);
-      if ((put = value.has_value())) PutText(batch, row, origin.to, *value);
+    if (place.type == ColumnType::kInteger) {
+      const auto value = statement_->Int(place.from);
+      if ((put = value.has_value())) batch.Put(place.to, row, *value);
+    } else if (place.type == ColumnType::kReal) {
+      const auto value = statement_->Real(place.from);
+      if ((put = value.has_value())) batch.Put(place.to, row, *value);
+    } else if (place.type == ColumnType::kText) {
+      const auto value = statement_->Text(place.from);
+      if ((put = value.has_value())) PutText(batch, row, place.to, *value);
     } else {
-      const auto value = statement_->Blob(origin.from);
-      if ((put = value.has_value())) batch.Put(origin.to, row, *value);
+      const auto value = statement_->Blob(place.from);
+      if ((put = value.has_value())) batch.Put(place.to, row, *value);
     }
-    if (!put && !statement_->IsNull(origin.from)) ++odd_types_;
-    if (origin.from == layer_id_) PutLayer(batch, row, origin.to + 1);
+    if (!put && !statement_->IsNull(place.from)) ++odd_types_;
+    if (place.from == layer_id_) PutLayer(batch, row, place.to + 1);
   }
   return true;
 }

@@ -39,7 +39,7 @@ class TableRows : public RowSource {
 
  private:
   // Where a column of the file comes from.
-  struct Origin {
+  struct Place {
     size_t to;  // its place in the file
     int from;   // in the statement; kLayerName: the layer's name
     ColumnType type;
@@ -56,7 +56,7 @@ class TableRows : public RowSource {
   const CancelToken& cancel_;
   std::function<void(int64_t)> told_;
   std::vector<Column> columns_;
-  std::vector<Origin> origins_;
+  std::vector<Place> places_;
   std::string selected_;  // the columns that are asked for, with commas
   int layer_id_ = -1;     // in the statement
 
