@@ -20,6 +20,7 @@ ROOMS = (
     "process",
     "report",
     "relations",
+    "ranks",
     "shadow",
     "monitor",
     "callbacks",
