@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from ..base.later import HOST, Parcel
+from ..model.parts import is_lazy
 from ..model.selection import Watched
 from ..model.shards import is_sharded
 from ..steps.context import RunContext
@@ -43,13 +44,13 @@ class RankComparison(StepListener):
         self._names = run.names
         self._holders = HoldersOf(run.model.module)
         self._looked = False
-        self._known: dict[int, Holders] = {}  # by the tensor's id
+        self._known: dict[int, Holders] = {}  # by the tensor's id, in the open step
         self._left = -1  # of the first steps; -1: not known yet
         self.due = False  # the newest step is compared
+        self._compiled = False  # something of the model, by torch.compile
         self._hooks: list[Any] = []
         self._hooked: set[int] = set()
         self._derived: dict[int, Pending | Figures | None] = {}  # by layer
-        self._derived_first: dict[int, int] = {}
         self._after: dict[int, tuple[Holders, Pending]] = {}
         self._used = False
         self._waiting: deque[tuple[Callable[[Any], None], Any]] = deque()
@@ -58,6 +59,8 @@ class RankComparison(StepListener):
 
     def watch_begins(self) -> None:
         for name, buffer in self._model.module.named_buffers():
+            if is_lazy(buffer):
+                continue
             layer = self._names.find(name)
             layer = layer or self._names.add(name, "buffer", "", buffer.numel(), False)
             if layer:
@@ -74,6 +77,7 @@ class RankComparison(StepListener):
         self._left = max(self._left - 1, 0)
         self._after.clear()
         self._hashes.clear()
+        self._known.clear()
         self._derived.clear()
         self._used = False
         if self.due:
@@ -91,7 +95,14 @@ class RankComparison(StepListener):
 
     # --- gradients as autograd hands them to a parameter ---
 
+    def compile_begins(self) -> None:
+        self._compiled = True
+
     def _listen(self) -> None:
+        modules = self._model.module.modules()
+        self._compiled = self._compiled or any(map(_is_compiled, modules))
+        if self._compiled:  # a hook that comes and goes would have its graphs made anew
+            return
         for layer, parameter in self._pairs():
             if not is_sharded(type(parameter)) and parameter.requires_grad:
                 self._hook(layer, parameter)
@@ -285,3 +296,8 @@ class RankComparison(StepListener):
             else:
                 what.wait()
                 give(float(what.value))
+
+
+def _is_compiled(module: nn.Module) -> bool:
+    compiled = getattr(module, "_compiled_call_impl", None) is not None
+    return compiled or type(module).__name__ == "OptimizedModule"
