@@ -27,9 +27,11 @@ from ..steps.listeners import StepListener
 from ..steps.reading import graph_task_id
 from ..steps.step import OpenStep
 from .comparison import RankComparison
-from .figures import Figures, Pending, figures_of
+from .figures import Figures, Pending, copy_of, figures_of, share_of
 from .holders import ranges
 
+# Its wrapper lies between the program's line and the operators of torch.distributed. What it looks
+# at by operators of its own stands in figures.py.
 pass_through(__file__)
 
 MOST_CALLS = 256  # of a step
@@ -76,7 +78,7 @@ class Collectives(StepListener):
 
     def watch_begins(self) -> None:
         distributed = torch.distributed
-        functional = distributed._functional_collectives
+        functional = getattr(distributed, "_functional_collectives", None)
         for owner in (distributed, distributed.distributed_c10d):
             for name, read in _CALLS.items():
                 self._wrap(owner, name, read)
@@ -232,9 +234,7 @@ class Collectives(StepListener):
         if earlier.owner() is None or earlier.value.shape != call.given.shape:
             del self._sums[address]
             return None
-        with torch.no_grad():
-            size = float(earlier.value.square().sum())
-            return float((earlier.value * call.given.double()).sum()) / size if size else None
+        return share_of(earlier.value, call.given)
 
     def _keep(self, call: _Call, made: Any) -> None:
         given = call.given
@@ -243,8 +243,7 @@ class Collectives(StepListener):
         found = self._find(given)
         if given.device.type not in HOST or (found and found[1]):
             return  # gradients are made anew
-        with torch.no_grad():
-            self._sums[given.data_ptr()] = _Sum(weakref.ref(given), given.detach().double())
+        self._sums[given.data_ptr()] = _Sum(weakref.ref(given), copy_of(given))
 
 
 def _still(owner: Any, gradient: bool) -> Callable[[int], bool]:

@@ -121,3 +121,16 @@ def summed(a: Figures | None, b: Figures | None) -> Figures | None:
     if a is None or b is None:
         return a or b
     return (0, a[1], a[2] + b[2], math.nan, a[4] + b[4], a[5] + b[5])
+
+
+def copy_of(tensor: torch.Tensor) -> torch.Tensor:
+    """In FP64."""
+    with torch.no_grad():
+        return tensor.detach().to(torch.float64, copy=True)
+
+
+def share_of(earlier: torch.Tensor, tensor: torch.Tensor) -> float | None:
+    """How much of `earlier`, an FP64 copy, `tensor` holds, by least squares; None of zeros."""
+    with torch.no_grad():
+        size = float(earlier.square().sum())
+        return float((earlier * tensor.detach().double()).sum()) / size if size else None
