@@ -1,5 +1,7 @@
 #include "engines/runs/rank_samples.h"
 
+#include <map>
+#include <set>
 #include <utility>
 
 #include "engines/runs/parts.h"
@@ -69,33 +71,33 @@ Result<void> ReadTraining(const Source& source, const std::string& layer,
                           const std::vector<int64_t>& steps, uint32_t kinds,
                           const std::vector<std::string_view>& columns, const Visit& visit) {
   MPN_TRY_ASSIGN(auto ids,
-                 source.database->Prepare("SELECT DISTINCT layer_id FROM layer WHERE raw_name=?1"));
+                 source.database->Prepare("SELECT layer_id, run_id FROM layer WHERE raw_name=?1"));
   ids.Bind(1, std::string_view(layer));
-  std::vector<int64_t> numbers;
+  std::map<int64_t, std::set<int64_t>> ranks_of;  // by the layer's number
   while (true) {
     MPN_TRY_ASSIGN(auto there, ids.Next());
     if (!there) break;
-    if (const auto id = ids.Int(0)) numbers.push_back(*id);
+    ranks_of[ids.IntOr(0, 0)].insert(ids.IntOr(1, 0));
   }
   std::vector<int64_t> asked;
   for (int64_t kind = 0; kind < kKinds; ++kind) {
     if (Asks(kinds, kind)) asked.push_back(kind);
   }
-  for (const int64_t number : numbers) {
+  for (const auto& [number, ranks] : ranks_of) {
     std::vector<int> places;
     const std::string list = SampleColumns(columns, places);
     MPN_TRY_ASSIGN(
         auto rows,
         source.database->Prepare(
             "SELECT " + list + ", step, run_id FROM tensor_stats WHERE layer_id=?1 AND kind IN (" +
-            List(asked) + ") AND step IN (" + List(steps) +
-            ") AND run_id IN (SELECT run_id FROM layer WHERE raw_name=?2 AND layer_id=?1)"));
-    rows.Bind(1, number).Bind(2, std::string_view(layer));
+            List(asked) + ") AND step IN (" + List(steps) + ")"));
+    rows.Bind(1, number);
     const int after = 9 + static_cast<int>(places.size());
     while (true) {
       MPN_TRY_ASSIGN(auto there, rows.Next());
       if (!there) break;
-      visit(rows.IntOr(after + 1, 0), SampleRow(rows, rows.IntOr(after, 0), places));
+      const int64_t rank = rows.IntOr(after + 1, 0);
+      if (ranks.contains(rank)) visit(rank, SampleRow(rows, rows.IntOr(after, 0), places));
     }
   }
   return {};

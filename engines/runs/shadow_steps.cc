@@ -102,22 +102,25 @@ void JoinStep(ShadowStep& into, const ShadowStep& other) {
 // A thousand ranks mostly tell the same of a step but for how long it took: such rows are one. The
 // time is the slowest rank's, and beside it that rank's plain one.
 constexpr std::string_view kStepsOfAll =
-    "SELECT step, max(seconds), (array_agg(plain_seconds ORDER BY seconds DESC NULLS LAST))[1], "
-    "max(operators), max(compared), max(restarted), max(memory), substr(why, 1, 40), "
-    "substr(detail, 1, 60000) FROM shadow_step WHERE step BETWEEN ?2 AND ?3 "
-    "GROUP BY step, substr(why, 1, 40), substr(detail, 1, 60000) "
+    "SELECT step, max(seconds), (max(ARRAY[coalesce(seconds, -1), plain_seconds]))[2], "
+    "max(operators), max(compared), max(restarted), max(memory), substr(raw_why, 1, 40), "
+    "substr(raw_detail, 1, 60000) FROM shadow_step WHERE step BETWEEN ?2 AND ?3 "
+    "GROUP BY step, raw_why, raw_detail "
     "ORDER BY step, min(CASE WHEN run_id=?1 THEN -1 ELSE run_id END)";
 
 // The largest figures of each layer over the ranks, by its name: readers ask for the worst.
 constexpr std::string_view kProfileOfAll =
-    "SELECT (array_agg(p.layer_id ORDER BY p.run_id<>?2, p.run_id))[1], p.phase, "
-    "(array_agg(p.dtype ORDER BY p.run_id<>?2, p.run_id))[1], max(p.operators), max(p.error), "
-    "max(p.amplification), max(p.absmax), max(p.rms), max(p.fp16), max(p.bf16), max(p.e4m3), "
-    "max(p.e5m2), max(p.fp16_overflow), max(p.fp16_underflow), "
-    "(array_agg(p.run_id ORDER BY p.run_id<>?2, p.run_id))[1], min(l.name) "
+    "SELECT g.first[2], g.phase, g.first[3], g.operators, g.error, g.amplification, g.absmax, "
+    "g.rms, g.fp16, g.bf16, g.e4m3, g.e5m2, g.over, g.under, "
+    "CASE WHEN g.first[1]=-1 THEN ?2 ELSE g.first[1] END, g.name "
+    "FROM (SELECT p.phase, max(p.operators) AS operators, max(p.error) AS error, "
+    "max(p.amplification) AS amplification, max(p.absmax) AS absmax, max(p.rms) AS rms, "
+    "max(p.fp16) AS fp16, max(p.bf16) AS bf16, max(p.e4m3) AS e4m3, max(p.e5m2) AS e5m2, "
+    "max(p.fp16_overflow) AS over, max(p.fp16_underflow) AS under, left(l.raw_name, 3000) AS name, "
+    "min(ARRAY[CASE WHEN p.run_id=?2 THEN -1 ELSE p.run_id END, p.layer_id, p.dtype]) AS first "
     "FROM shadow_profile p LEFT JOIN layer l ON l.run_id=p.run_id AND l.layer_id=p.layer_id "
-    "WHERE p.step=?1 GROUP BY coalesce(l.name, p.layer_id::text), p.phase "
-    "ORDER BY min(CASE WHEN p.run_id=?2 THEN -1 ELSE p.run_id END), 1, 2";
+    "WHERE p.step=?1 GROUP BY l.raw_name, CASE WHEN l.raw_name IS NULL THEN p.layer_id END, "
+    "p.phase) AS g ORDER BY g.first[1], g.first[2], g.phase";
 
 // Of one rank, or with `all` of all of them.
 Result<void> ReadStepsOfPart(const Source& source, size_t part, bool all, const StepRange& range,

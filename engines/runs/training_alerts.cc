@@ -30,7 +30,7 @@ class TrainingAlerts {
   static Result<TrainingAlerts> Open(const Source& source, const AlertFilter& filter) {
     int next = 4;
     const std::string which =
-        Among("a.type", filter.types, next) + Among("a.severity", filter.severities, next);
+        Among("a.raw_type", filter.types, next) + Among("a.raw_severity", filter.severities, next);
     // The first of a group, by the order of the parts, has its words; an alert's id and the order
     // of its part make one number. Shadow alerts of one layer may be of several places, which
     // stand in their details: they are a group each.
@@ -41,14 +41,16 @@ class TrainingAlerts {
         source.database->ColumnsOrNull("alert", {"detail"}) +
         ", 1, 16000), w.run_id, g.ranks, g.least, g.name "
         "FROM (SELECT a.step, max(a.producer) AS producer, max(a.repeats) AS repeats, "
-        "max(a.last_step) AS last_step, string_agg(a.run_id::text, ',') AS ranks, "
+        "max(a.last_step) AS last_step, array_to_string(array_agg(a.run_id), ',') AS ranks, "
         "min(a.run_id::bigint << 40 | a.alert_id) AS least, "
         "min(CASE WHEN a.run_id=?3 THEN a.alert_id ELSE (a.run_id + 1)::bigint << 40 | a.alert_id "
-        "END) AS first, min(l.name) AS name FROM alert a "
+        "END) AS first, left(l.raw_name, 3000) AS name FROM alert a "
         "LEFT JOIN layer l ON l.run_id=a.run_id AND l.layer_id=a.layer_id WHERE " +
         which +
-        "a.step BETWEEN ?1 AND ?2 GROUP BY a.step, a.type, a.severity, a.phase, a.kind, "
-        "coalesce(l.name, a.layer_id::text), CASE WHEN a.type LIKE 'SHADOW%' OR a.type='PROTOCOL' "
+        "a.step BETWEEN ?1 AND ?2 GROUP BY a.step, a.raw_type, a.raw_severity, a.raw_phase, "
+        "a.kind, "
+        "l.raw_name, CASE WHEN l.raw_name IS NULL THEN a.layer_id END, "
+        "CASE WHEN a.raw_type LIKE 'SHADOW%' OR a.raw_type='PROTOCOL' "
         "THEN a.run_id::bigint << 40 | a.alert_id END) AS g JOIN alert w "
         "ON w.run_id=CASE WHEN g.first >> 40 = 0 THEN ?3 ELSE (g.first >> 40)::integer - 1 END "
         "AND w.alert_id=g.first & " +

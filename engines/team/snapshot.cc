@@ -49,11 +49,13 @@ Result<std::unique_ptr<Snapshot>> Snapshot::Open(const Address& address,
 Result<void> Snapshot::Begin() {
   MPN_TRY(connection_->Execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"));
   // Nobody's function stands before PostgreSQL's own, and none is run to choose rows. Questions are
-  // short: to compile one, or to start workers for it, takes longer than it does.
+  // short: to compile one, or to start workers for it, takes longer than it does. Who opens a
+  // cursor reads to its end.
   MPN_TRY(
       connection_->Execute("SELECT pg_catalog.set_config('search_path', 'pg_catalog', true), "
                            "pg_catalog.set_config('row_security', 'off', true), "
                            "pg_catalog.set_config('jit', 'off', true), "
+                           "pg_catalog.set_config('cursor_tuple_fraction', '1', true), "
                            "pg_catalog.set_config('max_parallel_workers_per_gather', '0', true), "
                            "pg_catalog.set_config('statement_timeout', $1, true)",
                            {std::to_string(limit_.count())}));
