@@ -569,6 +569,7 @@ if __name__ == "__main__":
             NAMES[name]("-")
         else:
             NAMES[name](os.path.join(sys.argv[1], name))
-        print(name, dist.get_rank(), bits(trained.pop()), flush=True)
+        line = f"{name} {dist.get_rank()} {bits(trained.pop())}\n"
+        os.write(1, line.encode())  # at once: ranks write to one pipe
         dist.barrier()
     dist.destroy_process_group()
