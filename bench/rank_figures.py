@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     rounds = parser.parse_args().rounds
     torch.set_num_threads(1)
-    print("FP32, ns an element: figures of ranks, statistics of a sample (_core.grid), torch's norm")
+    print("FP32, ns an element: figures of ranks, statistics of a sample, torch's norm")
     for name, elements in SIZES.items():
         tensor = torch.randn(elements, generator=torch.Generator().manual_seed(1))
         calls: list[Callable[[], object]] = [
