@@ -51,7 +51,8 @@ Result<std::optional<int64_t>> FirstBadRank(const Database& training) {
   MPN_TRY_ASSIGN(
       auto row,
       training.Prepare(
-          "SELECT run_id FROM alert WHERE raw_severity='ERROR' ORDER BY coalesce(phase,'')='backward',"
+          "SELECT run_id FROM alert WHERE raw_severity='ERROR' ORDER BY "
+          "coalesce(phase,'')='backward',"
           " step, CASE phase WHEN 'data' THEN 0 WHEN 'forward' THEN 1 WHEN 'loss' THEN 2"
           " WHEN 'backward' THEN 3 WHEN 'optimizer' THEN 4 ELSE 5 END, coalesce(producer, 0)<>1,"
           " run_id LIMIT 1"));

@@ -182,10 +182,11 @@ Result<std::vector<std::string>> SetupStatements() {
   AddIndex("layer_by_name", "layer (name, rank)", statements);
   // One layer over all ranks. Its rows lie as far apart as the ranks' samples do, a page each: what
   // is mostly asked for stands in the index beside them.
-  AddIndex("tensor_stats_of_layer",
-           "tensor_stats (layer_id, kind, step, rank) INCLUDE (training_id, slot, dtype, numel, nan, "
-           "posinf, neginf, zeros, absmax, absmin, mean, rms)",
-           statements);
+  AddIndex(
+      "tensor_stats_of_layer",
+      "tensor_stats (layer_id, kind, step, rank) INCLUDE (training_id, slot, dtype, numel, nan, "
+      "posinf, neginf, zeros, absmax, absmin, mean, rms)",
+      statements);
   AddIndex("alert_by_step", "alert (step, rank)", statements);
   AddIndex("alert_by_severity", "alert (severity, type, step)", statements);
   AddIndex("alert_first", "alert (severity, step, rank, alert_id)", statements);

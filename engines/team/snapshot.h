@@ -6,7 +6,8 @@
 // comes from the server is as little trusted as a file from elsewhere: the session may only read,
 // views are not looked at, no function outside of pg_catalog is found, and no value is longer than
 // a reader would take. (A text is cut, and so no index finds it: "raw_name" is the name as it
-// stands, to compare with and never to read.) A Snapshot belongs to one call on one thread and outlives its Selects.
+// stands, to compare with and never to read.) A Snapshot belongs to one call on one thread and
+// outlives its Selects.
 #ifndef MPNANNY_ENGINES_TEAM_SNAPSHOT_H_
 #define MPNANNY_ENGINES_TEAM_SNAPSHOT_H_
 

@@ -160,7 +160,7 @@ int ParseAndRun(std::vector<std::string> words, const CommandLineContext& contex
   }
   try {
     AddCommands(set, words.front());
-    parser.footer(Footer());                   // after the commands, which would take it over
+    parser.footer(Footer());  // after the commands, which would take it over
     RepeatListOptions(set.tools, words);
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
     parser.parse(std::move(words));

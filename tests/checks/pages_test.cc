@@ -218,8 +218,8 @@ TEST_F(PagesTest, LinksBetweenPagesLead) {
 // line of a code block that begins so.
 TEST_F(PagesTest, CommandsThatTextsNameExist) {
   std::set<std::string> commands = {
-      "serve", "run",    "rules", "knowledge", "call", "config", "install",    "doctor",
-      "pack",  "report", "ship",  "capture",   "view", "tape",   "completion", "man", "export"};
+      "serve",  "run",  "rules",   "knowledge", "call", "config",     "install", "doctor", "pack",
+      "report", "ship", "capture", "view",      "tape", "completion", "man",     "export"};
   for (const Tool& tool : AllTools()) {
     const std::string& name = tool.definition.command.name;
     commands.insert(name.substr(0, name.find(' ')));

@@ -78,7 +78,8 @@ class ShadowTest : public testing::Test {
     return Ask(
         "SELECT m.name || '.' || p.name || ' ' || p.type FROM sqlite_schema m, "
         "pragma_table_info(m.name) p WHERE m.type = 'table' AND m.name NOT LIKE 'shadow_%' AND "
-        "m.name NOT IN ('rank_figures', 'collective') AND NOT (m.name = 'alert' AND p.name = 'detail') ORDER BY m.name, p.cid");
+        "m.name NOT IN ('rank_figures', 'collective') AND NOT (m.name = 'alert' AND p.name = "
+        "'detail') ORDER BY m.name, p.cid");
   }
   void MakeVersion1() const {
     ASSERT_TRUE(EmbeddedSchema()[0].path.ends_with("0001.sql"));
