@@ -16,8 +16,7 @@
 namespace mpnanny {
 
 // The helper. It reads nothing, writes to our stderr, and stands in a process group of its own, so
-// that Ctrl-C at the terminal does not reach it. It is told to end (SIGTERM) when this process
-// dies.
+// that Ctrl-C at the terminal does not reach it. It gets SIGTERM when this process dies.
 class Companion {
  public:
   static Result<Companion> Start(const std::vector<std::string>& words);
@@ -25,7 +24,7 @@ class Companion {
   Companion& operator=(Companion&&) = delete;
   ~Companion();  // kills it
 
-  // Tells it to end, and waits at most so long, or until this process is told to end as well. True
+  // Sends it SIGTERM, and waits at most so long, or until this process gets a signal to end. True
   // if it has ended.
   bool End(std::chrono::milliseconds most);
 

@@ -82,7 +82,6 @@ void Judge::TakeCollectives(const runs::RankStep& step) {
         finding->value = times;
         finding->operation = first.operation;
         finding->source = first.source;
-        finding->phase = first.phase;
       }
     }
   }
@@ -121,7 +120,6 @@ void Judge::TakeNonFinite(const runs::RankStep& step) {
       if (call->nonfinite_in > 0 || call->nonfinite_out == 0) makers.push_back(call->rank);
       found.operation = call->operation;
       found.source = call->source;
-      found.phase = call->phase;
       if (call->gradient && found.tensors.empty()) found.tensors.push_back(call->tensor);
     }
     // In a step that is not compared only the ranks that got it have a row.

@@ -28,17 +28,18 @@ enum class Fault {
 
 struct Finding {
   Fault fault = Fault::kParameterDiffers;
-  int64_t step = 0;                      // the first at which it is seen
-  std::optional<int64_t> last_good;      // the compared step before that; absent: none
-  std::vector<std::string> tensors;      // in the model's names, raw; empty: of all
-  std::vector<int64_t> ranks;            // that are at fault or differ from most; empty: all alike
-  std::vector<int64_t> of;               // that were compared, ascending
-  std::string operation, source, phase;  // of a collective that carries or makes it; raw
+  int64_t step = 0;                  // the first at which it is seen
+  std::optional<int64_t> last_good;  // the compared step before that; absent: none
+  std::vector<std::string> tensors;  // in the model's names, raw; empty: of all
+  std::vector<int64_t> ranks;        // that are at fault or differ from most; empty: all alike
+  std::vector<int64_t> of;           // that were compared, ascending
+  std::string operation, source;     // of a collective that carries or makes it; raw
   // kReducedTwice: times; kNotTheMean: multiple of the others' (0: no multiple); kFactorsDiffer:
   // smallest and largest; kNormWrong: the program's norm and the true one; kBufferDiffers: l2 of
   // the first rank that differs and of the others; kSummedInPlace: growth of a call.
   double value = 0, other = 0;
-  bool of_own_shards = false;  // kNormWrong: each rank's norm is that of what it holds itself
+  bool gradients_were_same = false;  // kParameterParts: in the step whose update parted them
+  bool of_own_shards = false;        // kNormWrong: each rank's norm is that of what it holds itself
 };
 
 }  // namespace mpnanny::ranks

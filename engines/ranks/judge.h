@@ -28,7 +28,7 @@ class Judge {
   // A parameter or buffer over the steps so far.
   struct State {
     std::optional<bool> same_at_first;  // absent: never compared
-    std::optional<int64_t> last_same, differs_since;
+    std::optional<int64_t> differs_since;
     bool differs = false;  // at the newest step
     bool reduced = false;  // its gradient was put together from all ranks' at some step
     bool claimed = false;

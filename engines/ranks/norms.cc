@@ -28,7 +28,6 @@ std::optional<double> TrueSquare(const runs::RankStep& step, Moment moment, bool
       any = true;
       const double square = gradient->l2 * gradient->l2;
       by_hash[gradient->hash] = square;
-      if (gradient->holders.empty()) continue;
     }
     const auto same = began_same.find(name);
     // Shards differ; what began the same on all ranks and differs now was not reduced.

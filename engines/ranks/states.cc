@@ -51,7 +51,6 @@ void Judge::TakeState(const std::string& name, const ByRank& tensor, int64_t ste
   if (!same) return;
   if (!state.same_at_first) state.same_at_first = same;
   if (*same) {
-    state.last_same = step;
     state.differs_since.reset();
     state.gradients_were_same =
         !sets.empty() && std::all_of(sets.begin(), sets.end(), [](const Parts& parts) {
@@ -87,6 +86,7 @@ void Judge::JudgeStates() {
     finding->of = state.of;
     finding->value = state.l2;
     finding->other = state.other_l2;
+    finding->gradients_were_same = state.gradients_were_same;
   }
 }
 

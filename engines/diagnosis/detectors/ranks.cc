@@ -257,9 +257,11 @@ Words WordsOfState(const Finding& f) {
       words.sentence = {Form("The parameter {0} was the same on all ranks and differs on {1}, {2}.",
                              "参数 {0} 原本在所有 rank 上相同，在 {1} 上变得不同，{2}。"),
                         {names, who, When(f)}};
-      words.sentence +=
-          Form("Their gradients were the same: what the optimizer did with them was not.",
-               "它们的梯度相同：优化器对它们的处理不同。");
+      if (f.gradients_were_same) {
+        words.sentence +=
+            Form("Their gradients were the same: what the optimizer did with them was not.",
+                 "它们的梯度相同：优化器对它们的处理不同。");
+      }
       words.title = {Form("Ranks update {0} in different ways", "各 rank 以不同方式更新 {0}"),
                      {names}};
       words.fix = Form(

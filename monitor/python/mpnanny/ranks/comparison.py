@@ -50,6 +50,7 @@ class RankComparison(StepListener):
         self._compiled = False  # something of the model, by torch.compile
         self._hooks: list[Any] = []
         self._hooked: set[int] = set()
+        self._prefixes: dict[int, str] = {}  # by the module's id, of its parameters' names
         self._derived: dict[int, Pending | Figures | None] = {}  # by layer
         self._after: dict[int, tuple[Holders, Pending]] = {}
         self._used = False
@@ -107,6 +108,8 @@ class RankComparison(StepListener):
             if not is_sharded(type(parameter)) and parameter.requires_grad:
                 self._hook(layer, parameter)
         if self._model.parameters.sharded:
+            named = self._model.module.named_modules()
+            self._prefixes = {id(module): f"{name}." if name else "" for name, module in named}
             # FSDP2 lets a module have the whole parameter while it runs.
             self._hooks.append(nn.modules.module.register_module_forward_hook(self._ran))
 
@@ -129,11 +132,6 @@ class RankComparison(StepListener):
         if prefix is None:
             return 0
         return self._model.layers_by_name.get(f"{prefix}{name}", 0)
-
-    @property
-    def _prefixes(self) -> dict[int, str]:
-        named = self._model.module.named_modules()
-        return {id(module): f"{name}." if name else "" for name, module in named}
 
     def _derives(self, layer: int, gradient: Any) -> None:
         try:
