@@ -43,6 +43,7 @@ enum class AlertType {
   kDimImbalance,
   kStaleUpdate,
   kLossSpike,
+  kLogprobMismatch,
   kShadowRange,
   kShadowUndefined,
   kShadowAmplified,
@@ -73,6 +74,7 @@ struct Vocabulary<AlertType> {
                                            "DIM_IMBALANCE",
                                            "STALE_UPDATE",
                                            "LOSS_SPIKE",
+                                           "LOGPROB_MISMATCH",
                                            "SHADOW_RANGE",
                                            "SHADOW_UNDEFINED",
                                            "SHADOW_AMPLIFIED",
@@ -111,7 +113,8 @@ enum class FindingKind {
   kNonfiniteKept,
   kStandsStill,
   kSavedOtherwise,
-  kStateOfAnother
+  kStateOfAnother,
+  kNotReproduced
 };
 template <>
 struct Vocabulary<FindingKind> {
@@ -122,7 +125,7 @@ struct Vocabulary<FindingKind> {
       "moved_on_skip",    "scale_dependent", "load_undone",   "partial_copy",
       "dropped_gradient", "empty_step",      "moved_weights", "state_narrowed",
       "recast",           "nonfinite_kept",  "stands_still",  "saved_otherwise",
-      "state_of_another"};
+      "state_of_another", "not_reproduced"};
 };
 
 // What a wider type makes of a finding: it cures it, it does not, nobody tried.

@@ -45,6 +45,13 @@ inline constexpr double kSpikeOfStart = 0.05;
 inline constexpr int kSpikeStartLosses =
     8;                                      // a small model may have converged by the warm-up's end
 inline constexpr double kSpikeHabit = 1.5;  // x the rise of the third largest loss of the window
+// Log-probabilities of a trainer and its rollout engine (numerics/logprob_mismatch.h). k3 between
+// engines in practice is 0.001 to 0.002; from 0.01 on updates are off-policy by more than the
+// mismatch that importance sampling is meant to mend (verl's documentation of rollout correction).
+inline constexpr double kMismatchK3 = 0.01, kMismatchK3Broken = 0.1;
+// Shares of tokens beyond e^±0.5. The ratio there is outside of every usual clip range (0.2), so
+// these tokens' gradients are dropped or distorted.
+inline constexpr double kMismatchBeyond = 0.005, kMismatchBeyondBroken = 0.05;
 
 }  // namespace mpnanny
 

@@ -33,6 +33,8 @@ struct CommandTwin {
   // Options that only the command line has, as a JSON schema's `properties` (strings and flags),
   // e.g. --fail-on.
   Json extra_options = Json::object();
+  // Of these, flags that stand for arguments: option -> what it sets.
+  std::map<std::string, Json> shorthands = {};
   // Exit code of a successful call; null means 0. `extra` holds extra_options' values.
   std::function<int(const Json& structured, const Json& extra)> exit_code = nullptr;
   // Does what only a command may, after the answer was printed; null: nothing.

@@ -127,11 +127,31 @@ bool FitsLayer(const Signal& signal, std::string_view layer) {
 // Bytes of a line in which all words of a message stand.
 constexpr size_t kWithin = 400;
 
+namespace {
+
+// "flash_attention*False" means a setting and its value: another setting's value behind it does
+// not count. `line` in lower case.
+bool HasSetting(std::string_view word, std::string_view line) {
+  const size_t star = word.find('*');
+  const std::string_view name = word.substr(0, star), value = word.substr(star + 1);
+  for (size_t at = line.find(name); at != std::string_view::npos; at = line.find(name, at + 1)) {
+    const size_t behind = line.find_first_not_of("'\": =\t", at + name.size());
+    if (behind != std::string_view::npos && line.substr(behind).starts_with(value)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool FitsLogLine(const Signal& signal, std::string_view line) {
   std::string pattern = "*";
   for (const std::string& word : SplitBlanks(LowerCase(signal.name))) pattern += word + "*";
   const std::string lower = LowerCase(line);
   if (!MatchesGlob(pattern, lower)) return false;
+  for (const std::string& word : SplitBlanks(LowerCase(signal.name))) {
+    if ((word.ends_with("*true") || word.ends_with("*false")) && !HasSetting(word, lower))
+      return false;
+  }
   // A dump of settings in one long line holds most words somewhere.
   for (size_t at = 0; at < lower.size(); at += kWithin / 2) {
     if (MatchesGlob(pattern, std::string_view(lower).substr(at, kWithin))) return true;

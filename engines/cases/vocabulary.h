@@ -136,6 +136,7 @@ inline constexpr Word kAlertTypes[] = {
     {NameOf(AlertType::kLossScaleCollapse), "1 or less for 20 steps"},
     {NameOf(AlertType::kStepSkipped), "more skipped steps than growing the scale costs"},
     {NameOf(AlertType::kLossSpike), "the loss jumps"},
+    {NameOf(AlertType::kLogprobMismatch), "trainer and rollout engine disagree"},
     {NameOf(AlertType::kShadowRange), "not finite where the FP64 reference is"},
     {NameOf(AlertType::kShadowUndefined), "not finite in FP64 either: no precision helps"},
     {NameOf(AlertType::kShadowDiverged), "updates so large that values left every range"},
@@ -234,6 +235,12 @@ inline constexpr Word kSigns[] = {
     {"rank-parameter", "a parameter that ranks should hold alike is not the same on all of them"},
     {"rank-buffer", "a buffer that nobody writes to is not the same on all ranks"},
     {"rank-sum-in-place", "a buffer that holds a sum over the ranks is summed over them again"},
+    {"figure-left-its-level", "a figure that a log prints beside the loss left its level for good"},
+    {"logprob-mismatch",
+     "trainer and rollout engine give other log-probabilities than formats explain"},
+    {"logged-perplexity", "the perplexity in a log is not the exponential of its loss"},
+    {"uniform-guess", "the loss rests at the logarithm of the number of classes"},
+    {"logged-grid", "every printed value of a figure is a number of a 16-bit format"},
     {"adversary-won", "of two networks that are trained against each other one has won"},
 };
 

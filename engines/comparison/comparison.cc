@@ -230,6 +230,7 @@ Result<Comparison> Compare(const runs::Source& a, const runs::Source& b, const O
   // Values of the forward pass that part at once are a cause of their own.
   if (c.loss_scales && HasForwardParting(c)) c.loss_scales.reset();
   c.first = Earliest(c);
+  MPN_TRY_ASSIGN(c.printed, FindFirstNumber(a, b, options.steps));
   c.settings = DifferentSettings(a, b, c.course, c.layers);
   JudgeComparison(a.run, b.run, options, diagnoses, c);
   TellLimits(a, b, c);

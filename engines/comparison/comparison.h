@@ -14,6 +14,7 @@
 #include "engines/comparison/configuration.h"
 #include "engines/comparison/course.h"
 #include "engines/comparison/curve.h"
+#include "engines/comparison/first_number.h"
 #include "engines/comparison/gradient_path.h"
 #include "engines/comparison/mend.h"
 #include "engines/comparison/spike.h"
@@ -78,6 +79,7 @@ struct Comparison {
   std::optional<Mend> mend;
   std::optional<Final> final_metric;
   std::optional<FirstDifference> first;
+  FirstNumber printed;  // of two logs: which printed number parts first
   std::vector<Setting> settings;
   runs::Evaluations evaluations_a, evaluations_b;  // of logs
 

@@ -9,6 +9,7 @@ namespace mpnanny::comparison {
 namespace {
 
 constexpr size_t kShownLimits = 8;
+constexpr size_t kShownNumbers = 8;  // printed ones, those that part first
 
 Json Step(const std::optional<int64_t>& step) { return step ? Json(*step) : Json(nullptr); }
 
@@ -144,6 +145,24 @@ Json FirstJson(const std::optional<FirstDifference>& first) {
           {"together_at", Step(first->together_at)}};
 }
 
+Json PrintedJson(const FirstNumber& printed) {
+  Json rows = Json::array();
+  for (const NumberParting& number : printed.numbers) {
+    if (rows.size() == kShownNumbers) break;
+    Json row = {{"name", runs::Name(number.name)},
+                {"steps", number.common},
+                {"equal_up_to", Step(number.equal_up_to)},
+                {"parts_at", Step(number.parts_at)},
+                {"a", number.parts_at ? JsonNumber(number.a) : Json(nullptr)},
+                {"b", number.parts_at ? JsonNumber(number.b) : Json(nullptr)},
+                {"printed_a", number.printed_a},
+                {"printed_b", number.printed_b}};
+    if (number.factor) row["factor"] = JsonNumber(*number.factor, 5);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 Json FinalJson(const std::optional<Final>& final) {
   if (!final) return nullptr;
   return {{"metric", final->metric},
@@ -210,7 +229,7 @@ Json ComparisonJson(const runs::Source& a, const runs::Source& b, const Comparis
     if (limits.size() < kShownLimits) limits.push_back(EscapeControl(limit, 300));
   }
   Json reasons = Json::array();
-  for (const std::string& reason : c.reasons) reasons.push_back(EscapeControl(reason, 500));
+  for (const std::string& reason : c.reasons) reasons.push_back(EscapeControl(reason, 900));
   const bool live =
       a.run.status == runs::Status::kRunning || b.run.status == runs::Status::kRunning;
   const std::string programs = DifferentPrograms(a.run, b.run, c.layers);
@@ -219,6 +238,7 @@ Json ComparisonJson(const runs::Source& a, const runs::Source& b, const Comparis
                {"different_programs", programs.empty() ? Json() : Json(programs)},
                {"reasons", std::move(reasons)},
                {"first_difference", FirstJson(c.first)},
+               {"printed", PrintedJson(c.printed)},
                {"metrics", Json::array()},
                {"gain", GainJson(c.course)},
                {"config", Json::array()},

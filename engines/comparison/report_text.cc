@@ -227,6 +227,11 @@ Json ComparisonSchema() {
         TextSchema("That the two are not one program in two settings, and by what; null.", true)},
        {"reasons", ListSchema(texts, "Why, most important first.")},
        {"first_difference", difference},
+       {"printed",
+        ListSchema(
+            {{"type", "object"}},
+            "Of two logs, figure by figure: up to which step both print the same, where they "
+            "part, and the factor between them where it is one. First to part first.")},
        {"metrics", ListSchema(metric,
                               "Loss, gradient norm …; then figures of tensors that part, "
                               "each with its worst tensor and how many part.")},

@@ -240,6 +240,7 @@ void JudgeComparison(const runs::Run& a, const runs::Run& b, const Options& opti
   if (c.mend && !IsOtherModel(c.layers)) c.mend->text += LossesText(c);
   JudgeAlone(diagnoses, c.mend, why);
   TellSpikes(c, why);
+  if (!c.printed.sentence.empty()) why.good.push_back(c.printed.sentence);
   if (c.course.b.stable && ErrorAlerts(c.course.b, true).empty() &&
       ErrorAlerts(c.course.b, false).empty()) {
     why.good.push_back("b has no ERROR alert.");

@@ -39,14 +39,51 @@ std::string ScriptFolder(const runs::Run& run) {
   return path.starts_with('/') && end > 0 ? EscapeControl(path.substr(0, end), 400) : "";
 }
 
+int Badness(Health verdict) {
+  return verdict == Health::kBroken ? 2 : verdict == Health::kDegraded ? 1 : 0;
+}
+
+// Of several runs in a log's file each is judged: the facts of the worst, else of the last.
+Result<Facts> WorstOfFile(const runs::Source& source, const std::vector<LogHit>& hits,
+                          const cases::CaseLibrary& library, PassTime limit) {
+  constexpr size_t kMostJudged = 20;
+  constexpr int64_t kFewestLosses = 3;
+  std::optional<Facts> worst;
+  int worst_is = 0;
+  const size_t runs = source.of_file.size();
+  for (size_t back = 0; back < std::min(runs, kMostJudged); ++back) {
+    const imports::RunOfFile& each = source.of_file[runs - 1 - back];
+    MPN_TRY_ASSIGN(const auto other, runs::OtherOfFile(source, each.run_id));
+    MPN_TRY_ASSIGN(auto facts, GatherLog(other, hits, limit));
+    facts.of_file = OfFile{each.run_id, static_cast<int64_t>(runs),
+                           static_cast<int64_t>(runs - back), each.first_line, each.last_line};
+    const summary::Summary& steps = facts.summary;
+    const bool tells = steps.finite_losses >= kFewestLosses || steps.nonfinite_losses > 0;
+    if (back > 0 && !tells) continue;
+    const int is = Badness(Diagnose(facts, library).verdict);
+    if (worst && is <= worst_is) continue;
+    worst = std::move(facts);
+    worst_is = is;
+  }
+  return *std::move(worst);
+}
+
 Result<Diagnosed> DiagnoseSource(const runs::Source& source, const Request& request,
                                  const ToolContext& context, const cases::CaseLibrary& library) {
-  auto gathered = source.format.empty() ? GatherRun(source, request.pass_time)
-                                        : FactsOfLog(source, context, library, request.pass_time);
+  auto gathered = source.format.empty()
+                      ? GatherRun(source, request.pass_time)
+                      : FactsOfLog(source, context, library, nullptr, request.pass_time);
   if (!gathered) return gathered.error();
+  std::string run = runs::ShownHandle(source);
+  std::string name = runs::Name(source.run.name);
+  if (gathered->of_file && gathered->of_file->run_id != source.run.handle.run_id) {
+    MPN_TRY_ASSIGN(const auto of, runs::OtherOfFile(source, gathered->of_file->run_id));
+    run = runs::ShownHandle(of);
+    name = runs::Name(of.run.name);
+  }
   return DiagnoseFacts(request, context, library,
-                       {runs::ShownHandle(source), runs::Name(source.run.name), "",
-                        runs::Time(source.run.started_at), ScriptFolder(source.run)},
+                       {std::move(run), std::move(name), "", runs::Time(source.run.started_at),
+                        ScriptFolder(source.run)},
                        *std::move(gathered));
 }
 
@@ -94,13 +131,19 @@ Result<Diagnosed> OfProgram(const runs::Source& source, const Request& request,
 }  // namespace
 
 Result<Facts> FactsOfLog(const runs::Source& source, const ToolContext& context,
-                         const cases::CaseLibrary& library, PassTime limit) {
+                         const cases::CaseLibrary& library, const std::string* pasted,
+                         PassTime limit) {
   std::vector<LogHit> hits;
+  if (pasted) {
+    MPN_TRY(FindLogHits(imports::ByteSource::OfText(*pasted), library, context.cancel, hits));
+  }
   for (const std::string& path : source.texts) {
     auto text = imports::ByteSource::OfFile(path);
     if (!text) return text.error();
     MPN_TRY(FindLogHits(*std::move(text), library, context.cancel, hits));
   }
+  const bool bare = source.run.handle.run_id.value_or(1) == 1;
+  if (source.of_file.size() > 1 && bare) return WorstOfFile(source, hits, library, limit);
   return GatherLog(source, std::move(hits), limit);
 }
 

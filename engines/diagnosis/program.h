@@ -11,9 +11,9 @@
 #include "base/result.h"
 #include "engines/call_context.h"
 #include "engines/cases/case.h"
+#include "engines/diagnosis/answer/report.h"
 #include "engines/diagnosis/diagnosis.h"
 #include "engines/diagnosis/facts/facts.h"
-#include "engines/diagnosis/answer/report.h"
 #include "engines/diagnosis/summary/verdict_words.h"
 #include "engines/runs/run.h"
 #include "engines/runs/whole_run.h"
@@ -36,9 +36,11 @@ struct Diagnosed {
   Diagnosis diagnosis;
 };
 
-// The facts of a run without monitor: its figures, and what its console output says in words.
+// The facts of a run without monitor: its figures, and what its console output says in words: that
+// of the source's files, or `pasted`. Of a file that holds several runs, those of the worst.
 Result<Facts> FactsOfLog(const runs::Source& source, const ToolContext& context,
-                         const cases::CaseLibrary& library, PassTime limit = runs::kPassTime);
+                         const cases::CaseLibrary& library, const std::string* pasted,
+                         PassTime limit = runs::kPassTime);
 
 // The diagnosis of a record whose facts are gathered: with the question and the code.
 Result<Diagnosed> DiagnoseFacts(const Request& request, const ToolContext& context,

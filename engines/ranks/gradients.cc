@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kFactorsApart = 0.01;  // rounding of a factor is below it by far
 constexpr double kMeanApart = 0.05;
-// A sum whose terms cancel out is told by rounding alone.
+// What is left of a sum whose terms cancel out is rounding alone.
 constexpr double kCancelled = 1e-3;
 constexpr size_t kFewTensors = 3;
 constexpr int64_t kLeastTied = 64;  // elements

@@ -128,6 +128,21 @@ std::optional<std::string> Statement::Blob(int column) const {
 
 Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
                                                  const CancelToken& cancel) {
+  MPN_TRY_ASSIGN(auto database, OpenAny(path, cancel));
+  MPN_TRY(database->CheckIdentity());
+  sqlite3_set_authorizer(database->handle_.get(), Authorize, nullptr);
+  return database;
+}
+
+Result<std::unique_ptr<Database>> Database::OpenOther(const std::string& path,
+                                                      const CancelToken& cancel) {
+  MPN_TRY_ASSIGN(auto database, OpenAny(path, cancel));
+  sqlite3_set_authorizer(database->handle_.get(), Authorize, nullptr);
+  return database;
+}
+
+Result<std::unique_ptr<Database>> Database::OpenAny(const std::string& path,
+                                                    const CancelToken& cancel) {
   const std::string shown = EscapeControl(path);
   std::error_code ec;
   const fs::file_status status = fs::status(path, ec);
@@ -183,8 +198,6 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
   // Before the snapshot is taken: what is written between the two is told by the next stamp.
   if (!wal_mode || !wal_exists || !index_exists) database->stamp_ = StampOfFiles(file);
   MPN_TRY(database->Connect(file, access));
-  MPN_TRY(database->CheckIdentity());
-  sqlite3_set_authorizer(database->handle_.get(), Authorize, nullptr);
   return database;
 }
 

@@ -100,6 +100,10 @@ class Database {
   // damaged, locked, or unreadable where it lies.
   static Result<std::unique_ptr<Database>> Open(const std::string& path, const CancelToken& cancel);
 
+  // The database of another program, whose tables an importer reads: opened as carefully.
+  static Result<std::unique_ptr<Database>> OpenOther(const std::string& path,
+                                                     const CancelToken& cancel);
+
   // A database of our own, filled by an importer, from now on read as any other. Takes `handle`;
   // `path`: what was imported, canonical.
   static std::unique_ptr<Database> Adopt(sqlite3* handle, const std::string& path,
@@ -157,6 +161,9 @@ class Database {
   };
   Database(std::string path, CancelToken cancel)
       : path_(std::move(path)), cancel_(std::move(cancel)) {}
+  // Open() without the question whose database it is.
+  static Result<std::unique_ptr<Database>> OpenAny(const std::string& path,
+                                                   const CancelToken& cancel);
   static int StopRequested(void* database);  // SQLite's progress handler
   Result<void> Connect(const std::string& file, Access access);
   Result<void> BeginSnapshot();

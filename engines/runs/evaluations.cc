@@ -49,8 +49,8 @@ std::string EvaluationsText(const Evaluations& e) {
   }
   if (e.nonfinite > 0) {
     text += "; " + std::to_string(e.nonfinite) +
-            (e.nonfinite == 1 ? " of them is not finite" : " of them are not finite") +
-            ", first at step " + std::to_string(e.first_bad.value_or(0));
+            (e.nonfinite == 1 ? " of them is not finite" : " of them are not finite");
+    if (e.first_bad) text += ", first at step " + std::to_string(*e.first_bad);
   }
   return text + ".";
 }

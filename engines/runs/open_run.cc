@@ -234,6 +234,17 @@ Result<Source> OpenMember(int64_t rank, const Run& found, const std::vector<Memb
 
 }  // namespace
 
+Result<Source> OtherOfFile(const Source& source, int64_t run_id) {
+  MPN_TRY_ASSIGN(auto runs, ReadRuns(*source.database, {}));
+  const auto found = std::find_if(runs.begin(), runs.end(),
+                                  [&](const Run& run) { return run.handle.run_id == run_id; });
+  if (found == runs.end()) return NoSuchRun(run_id, source.database->path(), std::move(runs));
+  Source other = source;
+  other.run = std::move(*found);
+  other.shown = other.run.handle;
+  return other;
+}
+
 Result<Source> SourceOfLog(imports::Opened log, std::optional<int64_t> run_id) {
   auto runs = ReadRuns(*log.database, {});
   if (!runs) return runs.error();
@@ -244,11 +255,13 @@ Result<Source> SourceOfLog(imports::Opened log, std::optional<int64_t> run_id) {
     source.shown = source.run.handle;
     source.format = std::move(log.format);
     source.texts = std::move(log.texts);
+    source.of_file = std::move(log.runs);
     source.notes = std::move(log.notes);
     source.numbered = log.numbered;
     source.of_players = log.of_players;
     source.database = std::move(log.database);
     MPN_TRY_ASSIGN(auto evaluations, ReadEvaluations(source));
+    if (!source.numbered) evaluations.first_bad.reset();
     if (std::string text = EvaluationsText(evaluations); !text.empty()) {
       source.notes.push_back(std::move(text));
     }
@@ -304,7 +317,7 @@ Result<Source> OpenRun(const std::string& handle, const AllowedRoots& roots,
     newest = NewestBelow(*path, roots, cancel);
     if (!*newest && newest->error().kind != ErrorKind::kNotFound) return newest->error();
   }
-  if ((!newest || !*newest) && !LooksLikeDatabase(*path)) {
+  if ((!newest || !*newest) && (!LooksLikeDatabase(*path) || imports::IsDatabaseOfLog(*path))) {
     auto log = imports::OpenLog(*path, cancel);
     if (!log) return log.error();
     if (*log) return SourceOfLog(**std::move(log), wanted.run_id);

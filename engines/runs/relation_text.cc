@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "engines/runs/operator_words.h"
+#include "engines/runs/replay_text.h"
 #include "engines/runs/show.h"
 
 namespace mpnanny::runs {
@@ -526,7 +527,8 @@ constexpr std::pair<FindingKind, std::string_view> kRelationNouns[] = {
     {FindingKind::kNonfiniteKept, "gradients that are not finite and were kept"},
     {FindingKind::kStandsStill, "an average that stands still"},
     {FindingKind::kSavedOtherwise, "a file that holds something else"},
-    {FindingKind::kStateOfAnother, "moments of other parameters"}};
+    {FindingKind::kStateOfAnother, "moments of other parameters"},
+    {FindingKind::kNotReproduced, "an operator that does not give the same bits again"}};
 
 }  // namespace
 
@@ -556,6 +558,7 @@ Sentence RelationSentence(const ShadowFinding& finding, const std::string& place
   if (finding.kind == FindingKind::kStandsStill) return StandsStill(finding, place);
   if (finding.kind == FindingKind::kSavedOtherwise) return SavedOtherwise(finding, place);
   if (finding.kind == FindingKind::kStateOfAnother) return StateOfAnother(finding, place);
+  if (finding.kind == FindingKind::kNotReproduced) return NotReproduced(finding, place);
   return ScaleDependent(finding, place);
 }
 

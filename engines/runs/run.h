@@ -70,10 +70,13 @@ struct Source {
   bool numbered = true;            // false: that log says no steps, they are its lines
   bool of_players = false;         // its losses are of two players that learn by each other
   std::vector<std::string> texts;  // console output that belongs to the run: canonical paths
+  std::vector<imports::RunOfFile> of_file;  // a log's file that holds several: all of them
 };
 
 // The handle that answers show, escaped: it leads to the same run, with the same ranks.
 std::string ShownHandle(const Source& source);
+// Another of the runs that a log's file holds.
+Result<Source> OtherOfFile(const Source& source, int64_t run_id);
 // The ranks that are read, ascending; empty for a run of one process.
 std::vector<int64_t> RanksOf(const Source& source);
 

@@ -66,6 +66,10 @@ struct ShadowRelation {
   std::optional<double> passes;                   // backward passes for one update
   std::optional<double> until;                    // the last step in which it was right
   std::optional<double> stranded;  // parameters of no module that the optimizer holds instead
+  // Of an operator that gave other bits when it ran again.
+  std::string device;
+  std::optional<double> rank, elements;
+  bool each_time = false;  // no two of its runs agreed
 };
 
 // What an operator was given at one element: in the training and in the reference. NaN and Inf are

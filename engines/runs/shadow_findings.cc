@@ -210,6 +210,11 @@ ShadowRelation RelationOf(const Json& json) {
   relation.times = NumberOf(json, "times");
   relation.until = NumberOf(json, "until");
   relation.stranded = NumberOf(json, "stranded");
+  relation.device = TextOf(json, "device");
+  relation.rank = NumberOf(json, "rank");
+  relation.elements = NumberOf(json, "elements");
+  const auto each_time = json.find("each_time");
+  relation.each_time = each_time != json.end() && each_time->is_boolean() && each_time->get<bool>();
   return relation;
 }
 

@@ -8,6 +8,7 @@
 #include "monitor/bindings/gathered_type.h"
 #include "monitor/bindings/guarded.h"
 #include "monitor/bindings/judge_type.h"
+#include "monitor/bindings/logprobs.h"
 #include "monitor/bindings/origins.h"
 #include "monitor/bindings/rank_rows.h"
 #include "monitor/bindings/readings.h"
@@ -50,6 +51,8 @@ PyMethodDef kModuleFunctions[] = {
      "dimension_losses(tensor, format) -> [the fields of DimensionLoss] | None"},
     {"rank_figures", Method<&RankFiguresOf>(), METH_VARARGS,
      "rank_figures(tensor, first) -> (hash, numel, nonfinite, squares, a, b) | None"},
+    {"logprob_mismatch", Method<&LogprobMismatchOf>(), METH_VARARGS,
+     "logprob_mismatch(tensor, rows, length, given) -> (json, [json of a grouping]) | None"},
     {"alert_types", Method<&ListAlertTypes>(), METH_NOARGS, "[(type, severity, threshold)]"},
     {nullptr, nullptr, 0, nullptr}};
 PyModuleDef kModule = {PyModuleDef_HEAD_INIT,

@@ -13,6 +13,7 @@
 #include "monitor/bindings/convert.h"
 #include "monitor/bindings/guarded.h"
 #include "monitor/bindings/held_recorder.h"
+#include "monitor/bindings/logprobs.h"
 #include "monitor/bindings/origins.h"
 #include "monitor/bindings/owned.h"
 #include "monitor/bindings/rank_rows.h"
@@ -337,6 +338,8 @@ PyMethodDef kMethods[] = {
     {"rank_figure", Method<&RankFigure>(), METH_VARARGS,
      "rank_figure(step, layer, what, holders, first, figures)"},
     {"collective", Method<&Collective>(), METH_VARARGS, "as _core.pyi"},
+    {"logprobs", Method<&Logprobs>(), METH_VARARGS,
+     "logprobs(step, tokens, not_finite, k3, beyond)"},
     {"event", Method<&Event>(), METH_VARARGS, "event(step, type, detail)"},
     {"set_notes", Method<&SetNotes>(), METH_O, "set_notes(json)"},
     {"flush", Method<&Flush>(), METH_NOARGS, "flush()"},

@@ -204,4 +204,29 @@ void LossCondition(const StepFacts& facts, const ScaleConditions& scale, Alerts&
   alert.detail = detail.Take();
 }
 
+void LogprobCondition(int64_t step, const LogprobFacts& facts, Alerts& out) {
+  if (facts.not_finite > 0) {
+    AlertRow& alert = Raise(
+        out, AlertType::kLogprobMismatch, step, Phase::kLoss,
+        Message("%lld log-probabilities of the trainer or of the rollout "
+                "engine are not finite, beside %lld tokens that are.",
+                static_cast<long long>(facts.not_finite), static_cast<long long>(facts.tokens)));
+    alert.severity = Severity::kError;
+    alert.value = static_cast<double>(facts.not_finite);
+    alert.threshold = 0;
+    return;
+  }
+  const bool by_k3 = facts.k3 > kMismatchK3, by_share = facts.beyond > kMismatchBeyond;
+  if (!by_k3 && !by_share) return;
+  AlertRow& alert = Raise(
+      out, AlertType::kLogprobMismatch, step, Phase::kLoss,
+      Message("Trainer and rollout engine give the same tokens other log-probabilities: k3 is "
+              "%.3g, and %.3g %% of %lld tokens are beyond e^+-0.5.",
+              facts.k3, 100 * facts.beyond, static_cast<long long>(facts.tokens)));
+  if (facts.k3 > kMismatchK3Broken || facts.beyond > kMismatchBeyondBroken)
+    alert.severity = Severity::kError;
+  alert.value = by_k3 ? facts.k3 : facts.beyond;
+  alert.threshold = by_k3 ? kMismatchK3 : kMismatchBeyond;
+}
+
 }  // namespace mpnanny

@@ -91,6 +91,17 @@ class LossSpikes {
 // first kDeclineFalls skips in a row. NaN is never left out: no scale makes NaN of a finite loss.
 void LossCondition(const StepFacts& facts, const ScaleConditions& scale, Alerts& out);
 
+// What is known of one call of log_mismatch.
+struct LogprobFacts {
+  int64_t tokens = 0;      // finite on both sides
+  int64_t not_finite = 0;  // log-probabilities, of either side
+  double k3 = 0;
+  double beyond = 0;  // share of the tokens beyond e^±0.5
+};
+
+// LOGPROB_MISMATCH, by the same bounds as the verdict of `mpnanny mismatch`.
+void LogprobCondition(int64_t step, const LogprobFacts& facts, Alerts& out);
+
 // printf into a string.
 [[gnu::format(printf, 1, 2)]] std::string Message(const char* format, ...);
 

@@ -69,6 +69,10 @@ std::vector<AlertDefinition> MakeDefinitions() {
       {AlertType::kLossSpike, Severity::kWarning,
        Text("loss > median + %g MAD after %d steps, and at least %g %% above the median",
             kOutlierMads, kWarmupSteps, 100 * kSpikeOfMedian)},
+      {AlertType::kLogprobMismatch, Severity::kWarning,
+       Text("log-probabilities of trainer and rollout engine: k3 > %g or > %g %% of the tokens "
+            "beyond e^+-0.5; k3 > %g, > %g %% or a value that is not finite is an error",
+            kMismatchK3, 100 * kMismatchBeyond, kMismatchK3Broken, 100 * kMismatchBeyondBroken)},
       // The shadow step decides (monitor/python/mpnanny/shadow), and each finding's severity is its
       // own.
       {AlertType::kShadowRange, Severity::kError,

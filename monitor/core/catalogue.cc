@@ -101,6 +101,15 @@ constexpr Meaning kCatalogue[] = {
     {"event.type", "gradients_replaced",
      "gradients were not finite after the backward pass and finite when they were used"},
     {"event.type", "loaded", "model, optimizer or scaler took a state dict during the run"},
+    {"event.type", "logprob_mismatch",
+     "a call of log_mismatch: by how much the log-probabilities of trainer and rollout engine "
+     "differ, in nats (numerics/logprob_mismatch.h)"},
+    {"event.type", "logprob_groups",
+     "the same by position, document, probability …: from, tokens, mean, rms, median, largest, "
+     "exposure"},
+    {"event.type", "logprob_head",
+     "other ways to compute the output head from the trainer's hidden states: rms that is left to "
+     "the trainer's and to the rollout's log-probabilities"},
     {"layer.type", "parameter", "a parameter, by its name"},
     {"layer.type", "buffer", "a buffer, by its name"},
     {"layer.type", "operator",
@@ -201,6 +210,8 @@ constexpr Meaning kCatalogue[] = {
      "a file that holds something else than the training"},
     {"shadow_finding.kind", "state_of_another",
      "an optimizer's moments that belong to other parameters"},
+    {"shadow_finding.kind", "not_reproduced",
+     "an operator that gave other bits when it ran again on the same operands"},
     {"shadow_finding.kind", "scale_dependent", "the update depends on the loss scale"},
     {"shadow_finding.precision", "proven", "the lines of `cure` in FP32 remove the error"},
     {"shadow_finding.precision", "excluded", "the FP64 reference has it too"},

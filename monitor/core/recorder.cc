@@ -140,7 +140,7 @@ void Recorder::RaiseSampled(const StepEnd& end, Alerts& out) {
   updates_.ReportSmallStates();
 }
 
-std::vector<AlertRow> Recorder::Enter(Alerts& found) {
+std::vector<AlertRow> Recorder::Store(Alerts& found) {
   std::vector<AlertRow> fresh;
   for (AlertRow& alert : found) {
     const AlertBook::Outcome outcome = book_.Raise(alert);
@@ -154,13 +154,27 @@ std::vector<AlertRow> Recorder::Enter(Alerts& found) {
                    std::string(R"({"type":")") + NameOf(alert.type) + R"("})");
     }
   }
+  return fresh;
+}
+
+std::vector<AlertRow> Recorder::Enter(Alerts& found) {
+  std::vector<AlertRow> fresh = Store(found);
   for (AlertRow& alert : shadow_findings_.TakeNew()) fresh.push_back(std::move(alert));
   if (std::ranges::any_of(fresh,
                           [](const AlertRow& each) { return each.severity == Severity::kError; })) {
     if (schedule_.GoDense()) file_->Event(schedule_.step(), "dense_on", "");
     file_->FlushSoon();
   }
+  // Denser samples of tensors tell nothing of two programs that disagree.
+  for (AlertRow& alert : std::exchange(between_steps_, {})) fresh.push_back(std::move(alert));
   return fresh;
+}
+
+void Recorder::Logprobs(int64_t step, const LogprobFacts& facts) {
+  Register();
+  Alerts found;
+  LogprobCondition(step, facts, found);
+  for (AlertRow& alert : Store(found)) between_steps_.push_back(std::move(alert));
 }
 
 int64_t Recorder::SeeOrigin(NanOrigin origin) {

@@ -114,6 +114,9 @@ class Recorder {
   void RankFigure(RankFigureRow row);
   void Collective(CollectiveRow row);
 
+  // Raises LOGPROB_MISMATCH where the call passes its bounds; the next EndStep() returns it.
+  void Logprobs(int64_t step, const LogprobFacts& facts);
+
   void Event(std::optional<int64_t> step, std::string type, std::string detail) {
     file_->Event(step, std::move(type), std::move(detail));
   }
@@ -139,6 +142,8 @@ class Recorder {
   Alerts Raise(const StepEnd& end);
   void RaiseSampled(const StepEnd& end, Alerts& out);
   // Gives alerts to the file; those that are new.
+  std::vector<AlertRow> Store(Alerts& found);
+  // The same with what shadow steps raised; an error makes the next steps dense.
   std::vector<AlertRow> Enter(Alerts& found);
   void UpdatePrecision(const StepEnd& end);
 
@@ -160,6 +165,7 @@ class Recorder {
   ScaleConditions scale_conditions_;
   LossSpikes loss_spikes_;
   AlertBook book_;
+  std::vector<AlertRow> between_steps_;  // alerts that the next EndStep() returns
   std::set<AlertType> alerts_left_out_;  // types that had too many rows at once
   NanOrigins origins_;
   ShadowFindings shadow_findings_;

@@ -137,6 +137,8 @@ std::string WhatHappened(const ShadowFindingRow& row) {
     return "what was saved is not what the training holds";
   if (row.kind == FindingKind::kStateOfAnother)
     return "the optimizer goes on with moments of other parameters";
+  if (row.kind == FindingKind::kNotReproduced)
+    return "run again on the same operands it gives other bits: the hardware, or a race";
   if (row.kind == FindingKind::kScaleDependent) return "the update depends on the loss scale";
   std::string text = "error";
   if (row.error_out && std::isfinite(*row.error_out))

@@ -52,8 +52,8 @@ Result<void> Thinner::ListRuns() {
     run.id = sqlite3_column_int64(list, 0);
     run.last_step = sqlite3_column_int64(list, 1);
     run.samples = sqlite3_column_int64(list, 2);
-    if (sqlite3_column_int(list, 3) != 0) {   // it may still be written, by us or by others
-      run.last_step -= kAlertSteps;           // an alert may yet come
+    if (sqlite3_column_int(list, 3) != 0) {  // it may still be written, by us or by others
+      run.last_step -= kAlertSteps;          // an alert may yet come
       run.samples -= std::min(run.samples / 4, kWindow);
     }
     runs_.push_back(run);

@@ -81,12 +81,12 @@ std::string ShadowTrouble(const std::string& words) {
   std::istringstream stream(words);
   std::string when;
   for (std::string word; stream >> word;) {
-    if (word == "eager") continue;
+    if (word == "eager" || word == "replay") continue;
     if (word.starts_with("layers=")) {
       if (word.find_first_not_of(',', 7) == std::string::npos) return "layers= names no layer";
     } else if (!IsWhen(word)) {
       return EscapeControl(word, 100) +
-             " is not auto, off, every=N, steps=A-B, layers=GLOB,… or eager";
+             " is not auto, off, every=N, steps=A-B, layers=GLOB,…, eager or replay";
     } else if (!when.empty()) {
       return "only one of auto, off, every=N and steps=A-B can be chosen, not " + when + " and " +
              word;
@@ -244,7 +244,8 @@ void AddRunCommand(CommandSet& set) {
       .add_option("--shadow", options->shadow,
                   "Steps that run a second time in FP64: one of auto (the default), every=N, "
                   "steps=A-B and off. Beside it, in one quoted text: layers=GLOB,… for these "
-                  "modules only, eager under torch.compile: \"every=100 layers=head eager\"")
+                  "modules only, eager under torch.compile: \"every=100 layers=head eager\", "
+                  "replay to run each operator again and compare its bits")
       ->type_name("WORDS")
       ->check(CLI::Validator(ShadowTrouble, ""));
   command

@@ -162,6 +162,9 @@ int RunTwin(const CommandSet& set, const Tool& tool, const TwinValues& values) {
                          .allow_gpu = values.allow_gpu,
                          .allow_weaker_sandbox = values.allow_weaker_sandbox};
   Json arguments = Arguments(definition, values);
+  for (const auto& [flag, meant] : twin.shorthands) {
+    if (extra->value(flag, false)) arguments.update(meant);
+  }
   const bool recorded_here = AddRecordedHere(definition, arguments);
   std::optional<PastedLog> pasted;
   if (!twin.from_stdin.empty() && arguments.value(twin.from_stdin, Json()) == "-") {

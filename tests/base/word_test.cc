@@ -27,7 +27,7 @@ TEST(Vocabulary, NamesAndValuesAreOneToOne) {
   ExpectNamed(Phase::kState);
   ExpectNamed(Severity::kInfo);
   ExpectNamed(AlertType::kProtocol);
-  ExpectNamed(FindingKind::kStateOfAnother);
+  ExpectNamed(FindingKind::kNotReproduced);
   ExpectNamed(Proof::kNotTested);
   ExpectNamed(Precision::kMixed);
   ExpectNamed(CarrierKind::kUnwritten);

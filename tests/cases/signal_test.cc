@@ -64,6 +64,14 @@ TEST(FitsLayer, AlternativesWithoutCaseAndOnlyWholeNames) {
   EXPECT_TRUE(FitsLayer(Parse("alert:INF"), ""));
 }
 
+TEST(FitsLogLine, ASettingHasItsOwnValue) {
+  const Signal signal = Parse("log: reset_optimizer*True");
+  EXPECT_TRUE(FitsLogLine(signal, "reset_optimizer=True"));
+  EXPECT_TRUE(FitsLogLine(signal, "{'reset_optimizer': True, 'x': 1}"));
+  EXPECT_FALSE(FitsLogLine(signal, "{'reset_optimizer': False, 'reset_meters': True}"));
+  EXPECT_TRUE(FitsLogLine(signal, "reset_optimizer=False then reset_optimizer=True"));
+}
+
 TEST(FitsLogLine, WordsInOrder) {
   const Signal signal = Parse("log: overflow * loss scale");
   EXPECT_TRUE(FitsLogLine(signal, "[rank 0] OVERFLOW! Attempted Loss Scale: 65536"));

@@ -32,9 +32,10 @@ class EveryTool : public ::testing::Test {
     std::ofstream(folder_ + "/broken.py") << "def f(:\n";
     std::ofstream(folder_ + "/not_a_database.db") << "SQLite format 3? No.";
     std::ofstream(folder_ + "/bytes.bin") << std::string("\x00\xff\xfe\x80", 4);
-    std::ofstream(folder_ + "/x.npy") << "\x93NUMPY\x01" << '\0' << "\x3a" << '\0'
-                                      << "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n"
-                                      << "abcdefgh";
+    std::ofstream(folder_ + "/x.npy")
+        << "\x93NUMPY\x01" << '\0' << "\x3a" << '\0'
+        << "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n"
+        << "abcdefgh";
     RecordRun(folder_ + "/run.db");
     roots_.emplace(*AllowedRoots::Create({folder_}));
   }
@@ -179,9 +180,10 @@ void ExpectGoodError(const Error& error, const std::string& call) {
 // A text that sends a model to a tool which is not there costs it a call.
 void ExpectOnlyRealTools(const std::string& text, const std::string& call) {
   static const std::vector<std::string> missing = [] {
-    std::vector<std::string> names = {
-        "static_check", "analyze_tensor", "auto_diff",   "list_runs",    "run_summary",
-        "diagnose_run", "query_alerts",   "query_stats", "compare_runs", "search_knowledge"};
+    std::vector<std::string> names = {"static_check",     "analyze_tensor",  "auto_diff",
+                                      "list_runs",        "run_summary",     "diagnose_run",
+                                      "query_alerts",     "query_stats",     "compare_runs",
+                                      "search_knowledge", "compare_logprobs"};
     for (const Tool& tool : AllTools()) std::erase(names, tool.definition.name);
     return names;
   }();

@@ -24,10 +24,10 @@ constexpr size_t kMostFirstSentence = 250;  // all that tool search shows of a t
 constexpr size_t kMostBrief = 340;  // tests/server/product_test holds the whole list's limit
 
 // Every name of docs/architecture.md; a description may only send a model to those that exist.
-const std::set<std::string> kAllNames = {"static_check",     "analyze_tensor",  "auto_diff",
-                                         "choose_precision", "list_runs",       "run_summary",
-                                         "diagnose_run",     "query_alerts",    "query_stats",
-                                         "compare_runs",     "search_knowledge"};
+const std::set<std::string> kAllNames = {
+    "static_check", "analyze_tensor", "auto_diff",        "choose_precision",
+    "list_runs",    "run_summary",    "diagnose_run",     "query_alerts",
+    "query_stats",  "compare_runs",   "search_knowledge", "compare_logprobs"};
 
 // All that a tool says of itself; tools/list sends it in brief.
 Json Listed(const ToolDefinition& definition) {
@@ -166,10 +166,10 @@ TEST(ToolDefinitions, EveryToolHasACommandOfItsOwn) {
 // What an option of a command does, the tool does too: by the argument of that name, or by the one
 // whose name the option has in its place. Only the command line has what is named here.
 TEST(ToolDefinitions, AToolTakesEveryOptionOfItsCommand) {
-  const std::set<std::string> only_commands = {"format",   "data_dir",  "watch",
-                                               "interval", "help",      "fail_on",
-                                               "fix",      "diff_only", "allow_weaker_sandbox",
-                                               "allow_gpu"};
+  const std::set<std::string> only_commands = {"format",    "data_dir",  "watch",
+                                               "interval",  "help",      "fail_on",
+                                               "fix",       "diff_only", "allow_weaker_sandbox",
+                                               "allow_gpu", "compile"};
   const std::vector<Tool> tools = AllTools();
   std::ostringstream unused;
   std::istringstream nothing;

@@ -24,12 +24,12 @@ TRUTH = {name: verdict for folder in SETS for name, verdict in truths(folder).it
 
 MISSED = {
     "logs_24/run09_homemade_bf16.log": "what shows it is a norm of the weights",
-    "logs_24/run14_tensorboard_export.csv": "a loss that is called mse is not known for one",
     "logs_20/run05.log": "a level that stays higher after a spike, without gradient norms",
-    "logs_20/run07.log": "a training that the system killed is healthy as far as its figures go",
     "logs_20/run08.log": "a resume without the optimizer's state that was got over in the end",
     "logs_20/run20.log": "made-up words stand for loss and gradient norm",
 }
+# Sound, and the log holds nothing that shows it: losses of single batches of a diffusion model.
+NOT_EARNED = {"logs_20/run15.log", "logs_24/run18_diffusers_dreambooth.log"}
 # What else the log shows, and the answer must say.
 SAYS = {
     "logs_24/run01_torchtitan.log": "the gradient norm went from about",
@@ -76,6 +76,9 @@ def answer_of(log: pathlib.Path) -> dict[str, Any]:
 )
 def test_the_verdict_is_the_logs(name: str, logs: pathlib.Path) -> None:
     answer = answer_of(logs / name)
+    if name in NOT_EARNED:
+        assert answer["verdict"] == "not_established", answer["headline"]
+        return
     assert (answer["verdict"] == "healthy") == (TRUTH[name] == "healthy"), answer["headline"]
     assert SAYS.get(name, "") in answer["headline"]
 

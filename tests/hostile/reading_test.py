@@ -159,6 +159,8 @@ def calls(run: str) -> list[tuple[str, dict[str, object]]]:
         ("query_stats", {"run": run, "metric": "absmax", "picture": True}),
         ("diagnose_run", {"run": run}),
         ("compare_runs", {"a": run, "b": run}),
+        ("compare_logprobs", {"run": run}),
+        ("compare_logprobs", {"a": run, "b": run}),
         ("choose_precision", {"run": run}),
         ("list_runs", {"path": "."}),
         ("list_runs", {"path": run}),

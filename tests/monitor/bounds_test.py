@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import Database
-from mpnanny import MixedPrecisionNanny, _core
+from mpnanny import MixedPrecisionNanny, _core, log_mismatch
 from torch import nn
 
 Loss = Callable[[nn.Module, int], torch.Tensor]
@@ -166,6 +166,19 @@ def spiked(db: str, mads: float) -> None:
     run(db, nn.Linear(4, 2), loss_of, 160, trace_interval=1000)
 
 
+def apart(db: str, tokens: int, difference: float) -> None:
+    """Of 1000 tokens `tokens` whose log-probabilities differ between trainer and engine."""
+    rollout = torch.full((1000,), -3.0)
+    trainer = rollout.clone()
+    trainer[:tokens] += difference
+
+    def loss_of(model: nn.Module, step: int) -> torch.Tensor:
+        log_mismatch(trainer, rollout, step=step)
+        return model(torch.ones(2, 4)).sum() * 0
+
+    run(db, nn.Linear(4, 2), loss_of, 3)
+
+
 Fault = Callable[[str, bool], None]  # of a database, and whether the bound is passed
 FAULTS: dict[str, tuple[str, dict[str, Fault]]] = {
     "NAN": (
@@ -270,6 +283,14 @@ FAULTS: dict[str, tuple[str, dict[str, Fault]]] = {
         },
     ),
     "LOSS_SPIKE": ("WARNING", {"deviations": lambda db, bad: spiked(db, 30 if bad else 3.3)}),
+    # Of 1000 tokens. k3 of a single difference d is about d² / 2, its share is 1.
+    "LOGPROB_MISMATCH": (
+        "WARNING",
+        {
+            "k3": lambda db, bad: apart(db, 1000, 0.245 if bad else 0.0816),
+            "share": lambda db, bad: apart(db, 15 if bad else 1, 0.6),
+        },
+    ),
 }
 
 # What shadow steps find has no bound in the core: the comparisons decide (docs/shadow.md).

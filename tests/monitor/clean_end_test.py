@@ -130,6 +130,7 @@ int clock_gettime(clockid_t which, struct timespec* now) {
 """
 
 
+@pytest.mark.slow  # it waits for half a minute
 def test_a_clock_that_is_set_back_does_not_stop_the_thinning(tmp_path):
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:

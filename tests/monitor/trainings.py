@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 
+import pytest
 import torch
 import trial_models as models
 from conftest import Database, Mlp
@@ -281,6 +282,26 @@ TRAININGS: dict[str, Callable[[Watch], Trained]] = {
     }.items()
     for precision in precisions
 }
+
+# Each kind once and each precision several times; the others run with --slow.
+ALWAYS = (
+    "mlp fp16",
+    "cnn fp32",
+    "resnet fp16",
+    "gpt bf16",
+    "gpt fp16",
+    "lstm bf16",
+    "gan fp16",
+    "unet bf16",
+    "autoencoder fp16",
+    "recommender fp32",
+    "translator bf16",
+    "contrastive fp16",
+    "experts fp32",
+)
+MARKED = [
+    pytest.param(name, marks=[] if name in ALWAYS else pytest.mark.slow) for name in TRAININGS
+]
 
 
 def _train(name: str, watch: Watch) -> Trained:

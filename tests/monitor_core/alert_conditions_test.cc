@@ -276,9 +276,9 @@ TEST(LossCondition, WhereItWasMadeAndWhatIsTold) {
     EXPECT_EQ(fired[0].phase, Phase::kLoss);
     EXPECT_EQ(fired[0].producer, row.forward_bad ? 0 : 1);
     EXPECT_TRUE(fired[0].message.starts_with(std::string("The loss is ") + row.word));
-    EXPECT_EQ(fired[0].message.find("had already come out of the forward pass") !=
-                  std::string::npos,
-              row.forward_bad);
+    EXPECT_EQ(
+        fired[0].message.find("had already come out of the forward pass") != std::string::npos,
+        row.forward_bad);
     EXPECT_NE(fired[0].detail.find(row.made), std::string::npos) << fired[0].detail;
     EXPECT_NE(fired[0].detail.find(row.forward_bad ? "carried" : R"("loss")"), std::string::npos);
   }
@@ -311,6 +311,37 @@ TEST(LossCondition, AnInfiniteLossOfTheSearchForAScaleIsLeftOut) {
   facts.skipped = false, facts.has_gradients = true;
   for (int i = 0; i < 10; ++i) found.Step(facts, none);
   EXPECT_EQ(Types(OfLoss(OfTheSearch(), found)), "LOSS_NAN");
+}
+
+// --- LOGPROB_MISMATCH ---
+
+Alerts OfLogprobs(const LogprobFacts& facts) {
+  Alerts out;
+  LogprobCondition(7, facts, out);
+  return out;
+}
+
+TEST(LogprobCondition, FiresBeyondItsBoundsAndSaysByWhichFigure) {
+  EXPECT_TRUE(OfLogprobs({.tokens = 1000, .k3 = 0.01, .beyond = 0.005}).empty());
+  const Alerts by_k3 = OfLogprobs({.tokens = 1000, .k3 = 0.011, .beyond = 0.004});
+  ASSERT_EQ(Types(by_k3), "LOGPROB_MISMATCH");
+  EXPECT_EQ(by_k3[0].severity, Severity::kWarning);
+  EXPECT_EQ(by_k3[0].value, 0.011);
+  EXPECT_EQ(by_k3[0].step, 7);
+  const Alerts by_share = OfLogprobs({.tokens = 1000, .k3 = 0.002, .beyond = 0.006});
+  ASSERT_EQ(Types(by_share), "LOGPROB_MISMATCH");
+  EXPECT_EQ(by_share[0].value, 0.006);
+  EXPECT_EQ(by_share[0].threshold, kMismatchBeyond);
+}
+
+TEST(LogprobCondition, IsAnErrorWhereUpdatesAreNoLongerThoseOfThePolicy) {
+  EXPECT_EQ(OfLogprobs({.tokens = 10, .k3 = 0.11}).at(0).severity, Severity::kError);
+  EXPECT_EQ(OfLogprobs({.tokens = 10, .beyond = 0.06}).at(0).severity, Severity::kError);
+  EXPECT_EQ(OfLogprobs({.tokens = 10, .k3 = kInfiniteLoss}).at(0).severity, Severity::kError);
+  const Alerts bad = OfLogprobs({.tokens = 10, .not_finite = 1});
+  ASSERT_EQ(Types(bad), "LOGPROB_MISMATCH");
+  EXPECT_EQ(bad[0].severity, Severity::kError);
+  EXPECT_EQ(bad[0].value, 1);
 }
 
 }  // namespace

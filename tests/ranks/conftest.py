@@ -17,6 +17,20 @@ PROGRAM = pathlib.Path(os.environ.get("MPNANNY_PROGRAM", ROOT / "build/release/b
 _numbers = itertools.count(1)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="also what takes long")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes long; runs with --slow")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("slow") and not config.getoption("--slow"):
+            item.add_marker(pytest.mark.skip(reason="takes long: --slow"))
+
+
 class Team:
     """One database with the layout in it, and who ships into it."""
 

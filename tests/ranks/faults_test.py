@@ -191,6 +191,7 @@ def test_a_disk_that_is_really_full(tmp_path: pathlib.Path) -> None:
         assert not team.differences(recording)
 
 
+@pytest.mark.slow
 def test_a_slow_server_holds_up_nothing(team: Team, tmp_path: pathlib.Path) -> None:
     training = Training(tmp_path / "metrics.db", 3)
     follower = team.follow(training.recording.path)
@@ -277,6 +278,7 @@ def test_a_database_without_tables(server: postgres.Postgres, tmp_path: pathlib.
     assert "no such database" in said
 
 
+@pytest.mark.slow
 def test_a_network_that_answers_nothing(tmp_path: pathlib.Path) -> None:
     recording = Recording(tmp_path / "metrics.db")
     recording.close()

@@ -70,6 +70,7 @@ def test_a_training_is_shipped_while_it_runs(team: Team, tmp_path: pathlib.Path)
     assert alone.communicate(timeout=120)[0].splitlines()[-1] == out.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_there_before_is_not_shipped(team: Team, tmp_path: pathlib.Path) -> None:
     start(tmp_path, steps=5).communicate(timeout=60)
     time.sleep(2)
@@ -96,7 +97,14 @@ def test_a_user_who_may_not_write_fails_no_training(team: Team, tmp_path: pathli
     assert running.returncode == 0 and "no such user" in err
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        signal.SIGTERM,
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param(signal.SIGKILL, marks=pytest.mark.slow),
+    ],
+)
 def test_signals_are_the_trainings(team: Team, tmp_path: pathlib.Path, sent: int) -> None:
     running = start(tmp_path, "--ship", team.url(), steps=100000)
     assert running.stdout is not None

@@ -116,5 +116,56 @@ TEST(CompareLogsTest, BsDiagnosisIsHeld) {
       << evaluated.text;
 }
 
+// Another program's print: what parts first, to the digits that are shown.
+TEST(CompareLogsTest, WhichPrintedNumberPartsFirst) {
+  const auto from = [](int64_t loss_at, int64_t norm_at) {
+    return Log(60, [=](int64_t step) {
+      return Line{Loss(step) + (step >= loss_at ? 0.001 : 0),
+                  Norm(step) * (step >= norm_at ? 1.01 : 1),
+                  ", 'reward': " + std::to_string(Loss(step + 5)) +
+                      ", 'step_time': " + std::to_string(Norm(step * loss_at))};
+    });
+  };
+  const std::string sound = from(60, 60);
+  const Compared same = Compare(sound, sound);
+  EXPECT_TRUE(Holds(same.text, "figures that both logs print are equal at every common step (60"))
+      << same.text;
+
+  const Compared norm = Compare(sound, from(60, 10));
+  EXPECT_TRUE(Holds(norm.text,
+                    "losses are equal at all 60 common steps (6 decimals); gradient norms are "
+                    "equal up to step 9 (the digits shown) and part at step 10"))
+      << norm.text;
+  EXPECT_TRUE(Holds(norm.text, "the gradient path (backward pass")) << norm.text;
+  EXPECT_EQ(norm.json["printed"][0]["name"], "grad_norm");
+  EXPECT_EQ(norm.json["printed"][0]["parts_at"], 10);
+  EXPECT_EQ(norm.json["printed"][0]["equal_up_to"], 9);
+
+  const Compared loss = Compare(sound, from(40, 60));
+  EXPECT_TRUE(Holds(loss.text, "losses are equal up to step 39 (6 decimals) and part at step 40"))
+      << loss.text;
+  EXPECT_TRUE(Holds(loss.text, "the batch of step 40")) << loss.text;
+
+  const Compared start = Compare(sound, from(0, 60));
+  EXPECT_TRUE(Holds(start.text, "losses differ from the first common step on, 0")) << start.text;
+  EXPECT_TRUE(Holds(start.text, "weights, data or the forward pass differ from the start"))
+      << start.text;
+  for (const Json& number : norm.json["printed"]) EXPECT_NE(number["name"], "step_time");
+}
+
+TEST(CompareLogsTest, AFactorBetweenNormsIsCalledByItsNumber) {
+  for (const auto& [factor, words] :
+       {std::pair(std::sqrt(2.0), "the square root of 2"), std::pair(65536.0, "2 to the 16"),
+        std::pair(8.0, "a mean over 8 ranks or micro-batches"),
+        std::pair(1 / 3.0, "a mean over 3 ranks or micro-batches")}) {
+    const Compared c = Compare(Sound(40), Sound(40, factor));
+    EXPECT_TRUE(Holds(c.text, words)) << factor << c.text;
+    EXPECT_TRUE(Holds(c.text, "gradient norms differ from the first common step on, 0")) << c.text;
+  }
+  const Compared other = Compare(Sound(40), Sound(40, 2.9));
+  EXPECT_TRUE(Holds(other.text, "by one factor, b : a = 2.9")) << other.text;
+  EXPECT_FALSE(Holds(other.text, "2.9 (")) << other.text;
+}
+
 }  // namespace
 }  // namespace mpnanny::test

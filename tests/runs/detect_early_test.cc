@@ -104,6 +104,11 @@ TEST(EarlyExcursion, NoiseATrendAndASolvedTaskHaveNone) {
                                                 : 0.005;
                    })
                   .turns.excursions.empty());
+  // Losses of single batches: one that is high alone, and the next is as before.
+  EXPECT_TRUE(With(600, [](runs::StepRow& row) {
+                row.loss = 0.005 + 0.03 * static_cast<double>((row.step * 37) % 11 == 0);
+                if (row.step == 300) row.loss = 0.09;
+              }).turns.excursions.empty());
   // A hard batch whose gradient is like any other's is told and is no cause.
   const Facts calm = With(600, Hump(30, 1.8, 1));
   EXPECT_EQ(calm.turns.excursions.size(), 1u);

@@ -107,12 +107,12 @@ TEST(DiagnoseLogShapes, AnExceptionAtTheEndIsQuotedWithItsLine) {
   EXPECT_FALSE(Has(DumpJson(d), "CalledProcessError")) << d;
 }
 
-TEST(DiagnoseLogShapes, AnExceptionThatNoCaseKnowsEndsAHealthyLogInItsWords) {
+TEST(DiagnoseLogShapes, AnExceptionThatNoCaseKnowsEndsALogInItsWords) {
   const Json d = Asked(Steps(1, 80) +
                        "[rank0]: Traceback (most recent call last):\n"
                        "[rank0]:   File \"data.py\", line 7, in load\n"
                        "[rank0]:     return table[key]\n[rank0]: KeyError: 'mask'\n");
-  EXPECT_EQ(d["verdict"], "healthy") << d;
+  EXPECT_EQ(d["verdict"], "broken") << d;
   EXPECT_TRUE(Has(Headline(d), "ended at step 80 with KeyError: 'mask' (data.py:7)"))
       << Headline(d);
 }
@@ -157,17 +157,16 @@ TEST(DiagnoseLogShapes, ALossThatRisesAgainHasDivergedWhereItsGradientsGrew) {
       rises, [](int step) { return step < 100 ? 0.7 : 0.7 * std::pow(1.06, step - 100); }));
   EXPECT_EQ(grew["verdict"], "broken") << grew;
   EXPECT_TRUE(Has(Headline(grew), "the loss had fallen to about 3.5")) << Headline(grew);
-  // A term that a schedule adds leaves gradients as they are: the least loss is reported, and
-  // not judged.
+  // A term that a schedule adds leaves gradients as they are: it is no fault, and no success.
   const Json added = Asked(WithNorms(rises, [](int) { return 0.7; }));
-  EXPECT_EQ(added["verdict"], "healthy") << added;
-  EXPECT_TRUE(Has(Headline(added), "after about 3.5")) << Headline(added);
+  EXPECT_EQ(added["verdict"], "not_established") << added;
+  EXPECT_TRUE(Has(Headline(added), "did not fall clearly and stay down")) << Headline(added);
 }
 
 // The loss of GRPO is 0 at first, by construction, and grows with the distance to the reference.
 TEST(DiagnoseLogShapes, APolicysLossIsNoLevel) {
   const auto policy = [](int step) { return 1e-5 * step; };
-  EXPECT_EQ(Asked(WithNorms(policy, [](int) { return 0.3; }))["verdict"], "healthy");
+  EXPECT_EQ(Asked(WithNorms(policy, [](int) { return 0.3; }))["verdict"], "not_established");
   EXPECT_EQ(Asked(WithNorms(policy, [](int step) { return 0.3 * (1 + step); }))["verdict"],
             "broken");
 }
@@ -188,7 +187,7 @@ TEST(DiagnoseLogShapes, ScatterOfSingleBatchesIsNoTrouble) {
            std::to_string(0.05 * std::exp(1.5 * normal(random))) + "\n";
   }
   const Json d = Asked(log);
-  EXPECT_EQ(d["verdict"], "healthy") << d;
+  EXPECT_EQ(d["verdict"], "not_established") << d;
   EXPECT_FALSE(Has(DumpJson(d), "the loss rose")) << d;
   EXPECT_FALSE(Has(DumpJson(d), "LOSS_SPIKE")) << d;
 }
@@ -231,7 +230,7 @@ TEST(DiagnoseLogShapes, ASlowRiseBesideGrowingGradientsIsADivergence) {
   const Json d = Asked(log(8));
   EXPECT_EQ(d["verdict"], "broken") << d;
   EXPECT_TRUE(Has(Headline(d), "gradient norm went from about 0.35")) << Headline(d);
-  EXPECT_EQ(Asked(log(1))["verdict"], "healthy");
+  EXPECT_EQ(Asked(log(1))["verdict"], "not_established") << "no fault, and no success";
 }
 
 TEST(DiagnoseLogShapes, LossesOfTwoPlayersNeedNotFall) {
@@ -244,7 +243,7 @@ TEST(DiagnoseLogShapes, LossesOfTwoPlayersNeedNotFall) {
     }
     return text;
   };
-  EXPECT_EQ(Asked(log("g_loss", "d_loss"))["verdict"], "healthy");
+  EXPECT_EQ(Asked(log("g_loss", "d_loss"))["verdict"], "not_established");
   EXPECT_EQ(Asked(log("loss", "aux_loss"))["verdict"], "broken");
 }
 

@@ -88,13 +88,13 @@ TEST(ImportBarsTest, AlignedColumnsUnderAHeader) {
   EXPECT_EQ(log.steps[0].loss, 1.5);
   EXPECT_EQ(log.steps[2].loss, 1.125);
   EXPECT_TRUE(log.steps[3].flags & runs::kLossNan);
-  EXPECT_TRUE(Notes(log, "Columns not read: gpu_mem, cls_loss, dfl_loss, instances, size."))
+  EXPECT_TRUE(Notes(log, "Other figures, kept under their names: cls_loss, dfl_loss."))
       << log.notes;
   // A sentence with such words is no header.
   const ReadLog prose =
       Read("train.log", "step loss and scale are printed below\nstep 3 loss 1.5\n");
   EXPECT_EQ(prose.steps.size(), 1u);
-  EXPECT_FALSE(Notes(prose, "not read")) << prose.notes;
+  EXPECT_FALSE(Notes(prose, "Other figures")) << prose.notes;
 }
 
 TEST(ImportNamesTest, CurrentStepsAreSteps) {
@@ -106,8 +106,23 @@ TEST(ImportNamesTest, CurrentStepsAreSteps) {
     ASSERT_EQ(log.steps.size(), 1u) << name;
     EXPECT_EQ(log.steps[0].step, 10) << name;
     EXPECT_FALSE(Notes(log, "no step numbers")) << name;
-    EXPECT_TRUE(Notes(log, "Figures not read: percentage, save_steps, total_steps.")) << log.notes;
+    EXPECT_TRUE(
+        Notes(log, "Other figures, kept under their names: total_steps, save_steps, percentage."))
+        << log.notes;
   }
+}
+
+TEST(ImportNamesTest, AScaledLossIsNoScale) {
+  for (const char* name : {"loss_scaled", "scaled_loss"}) {
+    const ReadLog log =
+        Read("log.jsonl", "{\"step\": 1, \"loss\": 2.5, \"" + std::string(name) + "\": 0.0005}\n");
+    ASSERT_EQ(log.steps.size(), 1u) << log.error;
+    EXPECT_FALSE(log.steps[0].loss_scale) << name;
+    EXPECT_EQ(log.steps[0].loss, 2.5) << name;
+  }
+  EXPECT_EQ(
+      Read("log.jsonl", "{\"step\": 1, \"loss\": 2.5, \"loss_scale\": 8}\n").steps[0].loss_scale,
+      8);
 }
 
 TEST(ImportNamesTest, SumsWithoutAStepAreNoSteps) {
@@ -116,7 +131,7 @@ TEST(ImportNamesTest, SumsWithoutAStepAreNoSteps) {
                            "step 3 loss 2.125\nstep 4 loss 2.0\nepoch 2: mean loss 2.0625\n");
   ASSERT_EQ(log.steps.size(), 4u) << log.notes;
   EXPECT_EQ(log.steps[2].loss, 2.125);
-  EXPECT_TRUE(Notes(log, "2 lines with a loss and without a step's number were left out"));
+  EXPECT_TRUE(Notes(log, "(\"mean loss\"), are no steps of it"));
   // A loss that is not finite counts wherever it stands.
   const ReadLog broken = Read("train.log", "step 1 loss 2.5\nLoss is nan, stopping training\n");
   EXPECT_TRUE(broken.steps.back().flags & runs::kLossNan);

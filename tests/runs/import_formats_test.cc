@@ -305,5 +305,26 @@ TEST(ImportTest, WhatHasNoFiguresSaysWhatThereWas) {
   EXPECT_FALSE(ReadAsRun(folder, "noise.bin").error.empty());
 }
 
+// A line of figures between bars is no header, although it names what a header would.
+TEST(ImportTest, FiguresBetweenBarsAreNoHeader) {
+  TempFolder folder;
+  std::string lines, table = "epoch|loss|AP IoU 0.50:0.95\n";
+  for (int epoch = 1; epoch <= 6; ++epoch) {
+    const std::string n = std::to_string(epoch);
+    lines += "E  " + n + "/500 | Loss:" + n + ".5 | TrA:38.29% | ETA:218.7min\n";
+    table += n + "|" + n + ".5|0.2\n";
+  }
+  folder.Write("bars.log", "\xef\xbb\xbf" + lines);
+  folder.Write("table.log", table);
+  const ReadLog bars = ReadAsRun(folder, "bars.log");
+  EXPECT_EQ(bars.format, "text log") << bars.error;
+  ASSERT_EQ(bars.steps.size(), 6u);
+  EXPECT_EQ(bars.steps[2].loss, 3.5);
+  const ReadLog read = ReadAsRun(folder, "table.log");
+  EXPECT_EQ(read.format, "table (CSV)") << read.error;
+  ASSERT_EQ(read.steps.size(), 6u);
+  EXPECT_EQ(read.steps[2].loss, 3.5);
+}
+
 }  // namespace
 }  // namespace mpnanny::test

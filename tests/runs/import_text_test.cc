@@ -49,6 +49,20 @@ TEST(ImportTextTest, MegatronWithSkippedAndNanIterations) {
   EXPECT_TRUE(log.steps[3].flags & runs::kLossNan);
 }
 
+TEST(ImportTextTest, WhatStandsBeforeTheFirstStepIsConfiguration) {
+  const std::string dump =
+      "Namespace(loss_weights=[0.1, 10], kl_loss_coef=0.001, loss_scale=6.28)\n"
+      "  loss_weight: 0.25\n"
+      "auxiliary_loss_multiplier: 0.0001\n";
+  const ReadLog log = Text(dump + Line(1, "loss 9.1") + Line(2, "loss 8.0"));
+  ASSERT_EQ(log.steps.size(), 2u) << log.notes;
+  EXPECT_EQ(log.steps[0].step, 1);
+  EXPECT_EQ(log.steps[0].loss, 9.1);
+  EXPECT_FALSE(log.steps[0].loss_scale);
+  // Lines without a number are steps where none has one, and so are steps skipped before the first.
+  EXPECT_EQ(Text("loss 3.0\nloss 2.0\nloss 1.0\n").steps.size(), 3u);
+}
+
 TEST(ImportTextTest, MegatronLeavesOutALossThatIsNotFinite) {
   std::string text;
   const auto line = [&](int at, const std::string& loss, int skipped) {
@@ -161,7 +175,7 @@ TEST(ImportTextTest, WhatIsNoFigureOfATraining) {
     EXPECT_TRUE(Text(line + "\n").steps.empty()) << line;
   }
   const ReadLog log =
-      Text("step 0: train loss 10.9, val loss 11.5\nsteps: 100000\nstep 5 loss 2\n");
+      Text("step 0: train loss 10.9, val loss 11.5\nsteps: 100000\nstep 5: train loss 2\n");
   ASSERT_EQ(log.steps.size(), 2u);
   EXPECT_EQ(log.steps[0].loss, 10.9);
   EXPECT_EQ(log.steps[1].step, 5);

@@ -25,6 +25,7 @@ Facts Learns() {
   s.loss_first = s.loss_start = 2;
   s.loss_last = s.loss_end = s.loss_min = 1;
   s.sampled_steps = 10;
+  facts.progress.loss = Improved{"", 2, 1, 100};
   return facts;
 }
 
@@ -303,6 +304,36 @@ TEST(Verdict, LogsThatShowTooLittle) {
   Expect(JudgeOf(log), "not_established", "logged as exactly 0");
   log.monitored = true;
   Expect(JudgeOf(log), "healthy", "100 steps");
+}
+
+// A log is healthy only by what it shows.
+TEST(Verdict, ALogHasToEarnIt) {
+  Facts log = With([](Facts& f) { f.monitored = false; });
+  Expect(JudgeOf(log), "healthy", "No sign of trouble");
+  Facts rewarded = log;
+  rewarded.progress.rewarded = true;
+  Expect(JudgeOf(rewarded), "not_established", "no score that rises");
+  rewarded.progress.scores = {{"reward", 0.1, 0.5, 100}};
+  Expect(JudgeOf(rewarded), "healthy", "reward went from 0.1 to 0.5");
+  Facts flat = log;
+  flat.progress.loss.reset();
+  Expect(JudgeOf(flat), "not_established", "did not fall clearly");
+  flat.monitored = true;
+  Expect(JudgeOf(flat), "healthy", "No sign of trouble");
+  Facts swings = log;
+  swings.turns.excursions.resize(2);
+  swings.turns.excursions[0].peak = 2.5;
+  swings.turns.excursions[0].before = 0.9;
+  Expect(JudgeOf(swings), "degraded", "left its level at least 2 times");
+  swings.turns.excursions[0].peak = 1.9;
+  Expect(JudgeOf(swings), "healthy", "No sign of trouble");
+  Facts spoken = log;
+  spoken.spoken = {{"nonfinite", 3, 12, 40, 5, 20, "NaN loss detected"}};
+  Expect(JudgeOf(spoken), "degraded", "in 3 lines, the first after step 5 (line 12");
+  spoken.spoken[0].fault = "disk";
+  Expect(JudgeOf(spoken), "healthy", "No sign of trouble");
+  spoken.spoken[0].last_step = 99;
+  Expect(JudgeOf(spoken), "broken", "a resource ran out (line 12");
 }
 
 TEST(Verdict, WhatShadowStepsMeasuredMakesAHealthyRecordDegraded) {

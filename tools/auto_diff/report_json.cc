@@ -27,9 +27,10 @@ Json FindingSchema() {
       {"source", runs::TextSchema("file:line.")},
       {"phase", runs::TextSchema("forward or backward.")},
       {"kind", {{"enum", {"range", "rounding"}}}},
-      {"what", runs::TextSchema("What was measured: range, undefined, amplified, flushed, integers, "
-                                "lost_change, clipped, decision, whole_numbers, spread, raised, "
-                                "input, output.")},
+      {"what",
+       runs::TextSchema("What was measured: range, undefined, amplified, flushed, integers, "
+                        "lost_change, clipped, decision, whole_numbers, spread, raised, "
+                        "input, output.")},
       {"local", runs::NumberSchema("Relative L2 error that the operator itself adds.")},
       {"accumulated", runs::NumberSchema("Relative L2 error of its result against FP64.")},
       {"share", runs::NumberSchema("Share of the elements.")},
@@ -75,6 +76,14 @@ const Json& AnswerSchema() {
     fields["dims"] = RowsSchema({"what"}, {"dim", "size", "imbalance", "absorbed"});
     fields["ill_conditioned"] = RowsSchema({"op", "source", "kind"}, {"error"});
     fields["inputs"] = RowsSchema({"name", "words", "dtype"}, {});
+    for (const char* key : {"value", "way"}) {
+      fields["first_bad"]["properties"][key] = {{"type", "string"}};
+    }
+    fields["compile"] = RowSchema({"stage", "nearer"}, {"graphs", "parted", "compared"});
+    fields["compile"]["properties"]["switch"] =
+        RowSchema({"what"}, {"error_before", "error_after"});
+    fields["compile"]["properties"]["switch"]["type"] = {"object", "null"};
+    fields["compile"]["properties"]["graph_breaks"] = RowsSchema({"source", "reason"}, {});
     fields["proof"]["required"] = {"line", "result"};
     return made;
   }());
@@ -122,6 +131,9 @@ Json ReportSchema() {
                         {"input", texts},
                         {"tried", rows},
                         {"missing", texts}})},
+      {"compile", Described(object,
+                            "Of policy compile: stage, nearer (to FP64), switch, graphs, "
+                            "graph_breaks.")},
       {"operators", number},
       {"operators_in_low", Described(number, "Of these, that met the low dtype.")},
       {"inputs", rows},

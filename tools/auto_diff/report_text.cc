@@ -7,6 +7,7 @@
 #include "engines/python_code/fields.h"
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
+#include "tools/auto_diff/compile_text.h"
 #include "tools/auto_diff/finding_text.h"
 #include "tools/auto_diff/report.h"
 
@@ -125,8 +126,10 @@ std::string Proof(const Json& answer, const Json& proof) {
            "not in its function: write a snippet (`code`) that does.\n";
   }
   return text + ": cannot be run alone. Missing: " + WordsOf(ListAt(proof, "missing")) +
-         ". Give a snippet (`code`) that calls it with real inputs, or record the training (`mpnanny "
-         "run -- python …`): its shadow steps measure the line as it runs, and diagnose_run tells.\n";
+         ". Give a snippet (`code`) that calls it with real inputs, or record the training "
+         "(`mpnanny "
+         "run -- python …`): its shadow steps measure the line as it runs, and diagnose_run "
+         "tells.\n";
 }
 
 std::string Ends(const Json& answer) {
@@ -167,7 +170,8 @@ std::string Ends(const Json& answer) {
 std::string Layers(const Json& answer) {
   std::vector<Json> rows(ListAt(answer, "layers").begin(), ListAt(answer, "layers").end());
   if (rows.empty()) return "";
-  std::string text = "Module (or line), error of its result, added by its own operators, largest:\n";
+  std::string text =
+      "Module (or line), error of its result, added by its own operators, largest:\n";
   for (size_t at = 0; at < rows.size() && at < kLayersShown; ++at) {
     const Json& row = rows[at];
     text += "  " + EscapeControl(TextAt(row, "module"), 120) + "  " + PercentAt(row, "accumulated");
@@ -210,8 +214,9 @@ std::string Limits(const Json& answer) {
   std::string text;
   for (const Json& each : ListAt(answer, "emulated")) {
     if (each == "cpu_arithmetic") {
-      text += "Computed on the CPU: casts and operator lists are the device's, the order in which "
-              "sums are added is not.\n";
+      text +=
+          "Computed on the CPU: casts and operator lists are the device's, the order in which "
+          "sums are added is not.\n";
     } else if (each == "fp8_simulated") {
       text += "FP8 is simulated in linear layers; the rest runs in BF16.\n";
     }
@@ -230,11 +235,13 @@ std::string Limits(const Json& answer) {
               ". Give those of your training with `input`.\n";
     } else if (code == "operators_not_followed") {
       text += "Operators were not followed (level modules): leave out `level` for the line.\n";
+    } else if (code == "switches_not_tried") {
+      text += "Time ran out before every switch was tried: raise `timeout_s`.\n";
     } else if (code.starts_with("not_followed:")) {
       text += "Not followed: " + EscapeControl(code.substr(13), 200) + ".\n";
     } else if (code.starts_with("not_confined:")) {
-      text += "This system could not keep the code from: " + EscapeControl(code.substr(13), 60) +
-              ".\n";
+      text +=
+          "This system could not keep the code from: " + EscapeControl(code.substr(13), 60) + ".\n";
     }
   }
   if (answer.contains("computed_by")) text += python_code::kComputedBy;
@@ -265,6 +272,10 @@ std::string Next(const Json& answer) {
 }  // namespace
 
 std::string ReportText(const Json& answer, size_t bytes) {
+  if (IsOfCompiler(answer)) {
+    const std::string text = CompileText(answer) + Limits(answer);
+    return text.size() > bytes ? EscapeControl(text.substr(0, bytes - 16), bytes) : text;
+  }
   std::string text;
   if (const auto proof = answer.find("proof"); proof != answer.end() && proof->is_object()) {
     text += Proof(answer, *proof);
@@ -282,8 +293,9 @@ std::string ReportText(const Json& answer, size_t bytes) {
   if (first != answer.end() && first->is_object()) {
     text += "First: " + FindingSentence(*first, cure == answer.end() ? none : *cure) + "\n";
     if (first->contains("grows") && ListAt(*first, "reaches").empty()) {
-      text += "At these inputs and weights no output shows more than this dtype must have; trained "
-              "weights may depend on it.\n";
+      text +=
+          "At these inputs and weights no output shows more than this dtype must have; trained "
+          "weights may depend on it.\n";
     }
   }
   const Json& others = ListAt(answer, "findings");

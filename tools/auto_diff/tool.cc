@@ -1,5 +1,6 @@
 #include "tools/tool.h"
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,9 @@ Result<Json> AskOfFile(const Json& arguments, const ToolContext& context) {
   MPN_TRY_ASSIGN(const auto folder, TemporaryFolder::Create());
   return exported::AskWorker(question, folder.path(), AnswerSchema(), context);
 }
+
+constexpr std::chrono::seconds kCompileTime{400};
+constexpr double kSearchShare = 0.5;  // of the time, after which nothing new is begun
 
 bool IsOfFile(const Json& arguments) {
   return arguments.contains("model") &&
@@ -50,6 +54,11 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
           arguments, context.roots));
   if (!context.allow_exec) {
     return python_code::MayNotRun("auto_diff", "diff", context);
+  }
+  if (arguments.value("policy", "") == "compile") {
+    // A compiler takes seconds a graph, and a search compiles parts of it again and again.
+    if (!arguments.contains("timeout_s")) question.seconds = kCompileTime;
+    question.request["seconds"] = question.seconds.count() * kSearchShare;
   }
   question.gpu = python_code::GpuOf(arguments.value("device", "cpu"));
   MPN_TRY_ASSIGN(auto answer, python_code::RunChild(question, AnswerSchema(), context));
@@ -105,9 +114,9 @@ Json InputSchema() {
       {"dtype", Word({"bf16", "fp16", "fp8"},
                      "fp8: linear layers, simulated. Default: as the code says, else bf16.")},
       {"policy",
-       Word({"cuda-autocast", "cpu-autocast", "pure"},
+       Word({"cuda-autocast", "cpu-autocast", "pure", "compile"},
             "What autocast does on CUDA (no GPU needed) or CPU; pure: model.to(dtype). Default: as "
-            "the code says, else cuda-autocast.")},
+            "the code says, else cuda-autocast. compile: eager against torch.compile instead.")},
       {"fp8", Choice({"tensor", "row", "block"}, "What shares a scale.")},
       {"backward",
        {{"type", "boolean"},
@@ -125,7 +134,11 @@ Json InputSchema() {
       {"seed", {{"type", "integer"}, {"default", 0}, {"description", "Of the inputs."}}},
       {"root", Text("Folder to import from; the project's by default.")},
       {"python", Text("Interpreter; the project's .venv by default.")},
-      {"timeout_s", Integer(1, 1800, 60, "Seconds that the code may run.")},
+      {"timeout_s",
+       {{"type", "integer"},
+        {"minimum", 1},
+        {"maximum", 1800},
+        {"description", "Seconds that the code may run: 60, with policy compile 400."}}},
       {"memory_mb", Integer(256, 1 << 20, 8192, "Memory that it may take.")},
       {"detail", runs::DetailProperty()}};
   return {
@@ -152,26 +165,20 @@ Tool MakeTool() {
   definition.brief_arguments = {
       {"model", "model.py:build, a class, or a file: .pt2, TorchScript .pt"},
       {"function", "losses.py:giou_loss, or a class"},
-      {"code", "One function, or run whole with the inputs as variables"},
+      {"code", "One function, or a snippet over the inputs"},
       {"config", "transformers:GPT2LMHeadModel, timm:resnet18; random weights"},
       {"finding", "file.py:123"},
       {"captures", "Two files of mpnanny.diff.capture()"},
       {"input",
        "One each argument: float16[8,3]~normal(0,1), int64[2,8]<1000, mask=bool[8], x.pt, "
        "w.safetensors#key, 0.5"},
-      {"args", "Of build, class or config"},
-      {"policy", "pure: model.to(dtype)"},
-      {"loss", "file.py:name, called with the result"},
-      {"steps", "Training steps besides"},
-      {"optimizer", "Of torch.optim"},
-      {"level", "modules: quick"},
-      {"rel_warn", "Error that is degraded"},
-      {"rel_error", "Error that is broken"},
-      {"root", "Folder to import from"},
-      {"python", "Interpreter"}};
+      {"policy", "pure: model.to(dtype); compile: torch.compile"}};
   definition.input_schema = InputSchema();
   definition.output_schema = ReportSchema();
   definition.command = {.name = "diff", .positional = ""};
+  definition.command.extra_options = {
+      {"compile", {{"type", "boolean"}, {"description", "The same as --policy compile."}}}};
+  definition.command.shorthands = {{"compile", {{"policy", "compile"}}}};
   definition.command.exit_code = [](const Json& structured, const Json&) {
     const Json& proof = ValueAt(structured, {"proof", "result"});
     if (proof.is_string()) return proof == "confirmed" ? 1 : 0;

@@ -129,16 +129,12 @@ Tool MakeTool() {
       "a run that went wrong: diagnose_run.";
   definition.brief_arguments = {
       {"model", "model.py:build, or a class"},
-      {"config", "As auto_diff"},
       {"run", "A run with shadow steps instead of a model"},
       {"input", "As auto_diff"},
-      {"args", "Of build, class or config"},
       {"device", "h100, a100, v100, t4, mi300x …; default this machine"},
       {"ways", "Of fp32, tf32, bf16-autocast, fp16-autocast, bf16-weights, fp8-linear"},
-      {"loss", "file.py:name"},
-      {"try", "Steps"},
       {"batches", "file.py:name; name(step) or name() gives inputs"},
-      {"library", "Whose code is shown: pytorch, lightning, deepspeed, fsdp2 …"}};
+      {"library", "pytorch, lightning, deepspeed, fsdp2 …"}};
   definition.input_schema = InputSchema();
   definition.output_schema = ReportSchema();
   definition.command = {.name = "precision", .positional = ""};

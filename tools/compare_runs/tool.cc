@@ -114,9 +114,7 @@ Tool MakeTool() {
   definition.brief_arguments = {{"a", "Reference run"},
                                 {"b", "Run that is judged"},
                                 {"final_a", "Final figure measured elsewhere (accuracy)"},
-                                {"acceptable", "b may be worse by this share"},
-                                {"window", "Steps of a mean"},
-                                {"steps", "100..200"}};
+                                {"acceptable", "b may be worse by this share"}};
   definition.input_schema = {
       {"type", "object"},
       {"properties",

@@ -2,11 +2,11 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "engines/diagnosis/answer/report.h"
 #include "engines/diagnosis/diagnosis.h"
 #include "engines/diagnosis/facts/gather.h"
 #include "engines/diagnosis/facts/log_hits.h"
 #include "engines/diagnosis/program.h"
-#include "engines/diagnosis/answer/report.h"
 #include "engines/diagnosis/watch.h"
 #include "engines/pictures/run_pictures.h"
 #include "engines/runs/asked_run.h"
@@ -25,16 +25,19 @@ Error NothingInLog(const std::string& counts) {
       "JSON pairs are understood; error messages of PyTorch as well.");
 }
 
+bool ShowsNothing(const Facts& facts) {
+  return facts.summary.steps == 0 && facts.log_hits.empty() && facts.evaluations.count == 0 &&
+         facts.spoken.empty();
+}
+
 Result<Facts> FactsOfText(const std::string& text, const ToolContext& context,
                           const cases::CaseLibrary& library) {
   auto opened = imports::OpenText(text, "log_text", context.cancel);
   if (!opened) return opened.error();
   const std::string counts = opened->counts;
   MPN_TRY_ASSIGN(auto source, runs::SourceOfLog(*std::move(opened), std::nullopt));
-  std::vector<LogHit> hits;
-  MPN_TRY(FindLogHits(imports::ByteSource::OfText(text), library, context.cancel, hits));
-  auto facts = GatherLog(source, std::move(hits));
-  if (facts && facts->summary.steps == 0 && facts->log_hits.empty()) return NothingInLog(counts);
+  auto facts = FactsOfLog(source, context, library, &text);
+  if (facts && ShowsNothing(*facts)) return NothingInLog(counts);
   return facts;
 }
 
@@ -42,7 +45,7 @@ Result<Facts> FactsOfPath(const std::string& log_path, const ToolContext& contex
                           const cases::CaseLibrary& library, Subject& subject) {
   MPN_TRY_ASSIGN(auto path, context.roots.Resolve(log_path));
   subject.name = EscapeControl(path);
-  if (runs::LooksLikeDatabase(path)) {
+  if (runs::LooksLikeDatabase(path) && !imports::IsDatabaseOfLog(path)) {
     return InvalidInput(subject.name + " is a database, not a log.", "Give it as `run`.");
   }
   auto log = imports::OpenLog(path, context.cancel, /*even_without_steps=*/true);
@@ -53,8 +56,8 @@ Result<Facts> FactsOfPath(const std::string& log_path, const ToolContext& contex
   }
   const std::string counts = (*log)->counts;
   MPN_TRY_ASSIGN(auto source, runs::SourceOfLog(**std::move(log), std::nullopt));
-  auto facts = FactsOfLog(source, context, library);
-  if (facts && facts->summary.steps == 0 && facts->log_hits.empty()) return NothingInLog(counts);
+  auto facts = FactsOfLog(source, context, library, nullptr);
+  if (facts && ShowsNothing(*facts)) return NothingInLog(counts);
   return facts;
 }
 
@@ -126,7 +129,6 @@ Tool MakeTool() {
       "log_text or log_path. For figures: run_summary; for code without a run: "
       "static_check.";
   definition.brief_arguments = {{"run", "Handle, database, folder or log"},
-                                {"rank", "One rank of a distributed run"},
                                 {"log_text", "Pasted console output"},
                                 {"paths", "Training code: adds static findings"},
                                 {"question", "What the user asked, with its error messages"}};

@@ -332,8 +332,7 @@ Tool MakeTool() {
       "only carried it, knowledge cases. For the cause of a failure: diagnose_run first; "
       "run_summary counts alerts by type.";
   definition.brief_arguments = {{"type", "NAN, OVERFLOW, LOSS_SPIKE …"},
-                                {"layer", "Names or globs (*attn*)"},
-                                {"steps", "100..200"}};
+                                {"layer", "Names or globs (*attn*)"}};
   definition.input_schema = {
       {"type", "object"},
       {"properties",

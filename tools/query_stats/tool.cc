@@ -10,6 +10,7 @@
 #include "engines/runs/show.h"
 #include "tools/query_stats/distribution_report.h"
 #include "tools/query_stats/findings_report.h"
+#include "tools/query_stats/log_figure.h"
 #include "tools/query_stats/ranks_report.h"
 #include "tools/query_stats/reading.h"
 #include "tools/query_stats/report.h"
@@ -85,7 +86,12 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   const std::string name = arguments.value("metric", "");
   std::optional<NamedMetric> named;
   const bool findings = LowerCase(name) == "findings";
-  if (LowerCase(name) != "distribution" && !findings) {
+  std::unique_ptr<LogFigure> of_log;
+  if (LowerCase(name).starts_with(kLogPrefix)) {
+    MPN_TRY_ASSIGN(of_log, FindLogFigure(source, name));
+    named = NamedMetric{&of_log->metric, std::nullopt};
+    question.metric = named->metric;
+  } else if (LowerCase(name) != "distribution" && !findings) {
     MPN_TRY_ASSIGN(auto found, FindMetric(name.empty() ? "absmax" : name));
     named = found;
     options.all_figures = name.empty();
@@ -115,6 +121,10 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   if (findings) return ReportFindings(source, question, options);
   if (question.grouping == Grouping::kRanks) return ReportRanks(source, question, options);
   if (!named) return ReportDistribution(source, question, options);
+  if (of_log) {
+    Answer of_name = ReadLogFigure(*of_log, question);
+    return Report(source, question, of_name, options);
+  }
   MPN_TRY_ASSIGN(auto answer, AnswerQuestion(source, question));
   return Report(source, question, answer, options);
 }
@@ -126,6 +136,7 @@ Json InputSchema() {
       "peak_to_rms, range, or of the step loss, lr, loss_scale, grad_norm, duration, "
       "peak_memory; of shadow steps shadow_error, shadow_amplification, fp16_error, "
       "bf16_error, e4m3_error, e5m2_error of layers, or \"findings\"; "
+      "of a log \"log:NAME\", a number that it prints under that name; "
       "\"distribution\" for the exponents of one tensor. Without it: "
       "absmax, with other figures beside it where one step is asked about.";
   std::vector<std::string> kinds;
@@ -209,9 +220,7 @@ Tool MakeTool() {
        "absmax, rms, mean, nan, below_fp16_share, frozen_share …; loss, lr, loss_scale, grad_norm; "
        "shadow_error, bf16_error, findings; distribution"},
       {"layers", "Names, globs (*attn*), /regex/ or a module"},
-      {"steps", "100..200"},
-      {"aggregate", "What a series is of"},
-      {"top", "Only the first so many"}};
+      {"aggregate", "What a series is of"}};
   definition.input_schema = InputSchema();
   definition.output_schema = OutputSchema();
   definition.command = {.name = "stats",

@@ -337,11 +337,8 @@ Tool MakeTool() {
       "type, in English or Chinese: fix, how to confirm; with `id` the case itself. Says so "
       "when none fits. For a run or a log: diagnose_run; for code: static_check.";
   definition.brief_arguments = {{"query", "Symptom, error text, alert type or case id"},
-                                {"id", "Read this case"},
-                                {"part", "Of the case"},
                                 {"category", "nan-inf, scaler-protocol, swamping …"},
-                                {"alert", "NAN …"},
-                                {"rule", "Of static_check"}};
+                                {"alert", "NAN …"}};
   definition.input_schema = InputSchema();
   definition.output_schema = OutputSchema();
   definition.command.name = "knowledge search";

@@ -279,11 +279,7 @@ Tool MakeTool() {
       "that went wrong: diagnose_run.";
   definition.brief_arguments = {
       {"paths", "Python, notebooks, settings (JSON, YAML, sh), folders"},
-      {"rules", "Only these"},
-      {"also", "These too"},
-      {"ignore", "Not these"},
       {"diff", "Git revision: only lines changed since"},
-      {"config", "Follow pyproject.toml"},
       {"detail",
        "map: where precision is decided, read first; candidates: places for you to judge"}};
   definition.input_schema = InputSchema();

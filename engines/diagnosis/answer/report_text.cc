@@ -182,7 +182,8 @@ std::string CausesText(const Diagnosis& d, const Extent& extent) {
 }
 
 std::string FirstBadText(const Facts& facts, const Onset& onset, const Extent& extent) {
-  std::string text = "\nFirst bad: step " + std::to_string(onset.step);
+  std::string text = "\nFirst bad";
+  if (facts.numbered || facts.summary.steps > 0) text += ": step " + std::to_string(onset.step);
   if (!onset.phase.empty()) text += ", " + Name(onset.phase);
   text += ": ";
   // The first lines have the whole sentence already.

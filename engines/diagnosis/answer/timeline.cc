@@ -31,12 +31,14 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
   std::vector<Moment> line;
   if (!s.first_step) return line;
   std::string start = "starts";
+  const std::string& name = facts.progress.loss_name;
+  const std::string loss = name.empty() ? "loss" : "loss \"" + Name(name) + '"';
   const bool at_once = s.loss_first_step == s.first_step;
-  if (s.loss_first && at_once) start += ", loss " + Number(s.loss_first);
+  if (s.loss_first && at_once) start += ", " + loss + ' ' + Number(s.loss_first);
   if (s.scale_first) start += ", loss scale " + Number(s.scale_first);
   line.push_back({*s.first_step, start});
   if (s.loss_first && !at_once) {
-    line.push_back({*s.loss_first_step, "first loss, " + Number(s.loss_first)});
+    line.push_back({*s.loss_first_step, "first " + loss + ", " + Number(s.loss_first)});
   }
   if (facts.scale.startup_skips > 0) {
     line.push_back({*s.first_step, Count(facts.scale.startup_skips, "step") +
@@ -46,10 +48,10 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
   const bool stands_for_nan =
       s.loss_min == 0.0 && facts.onset && s.loss_min_step >= facts.onset->step;
   if (s.loss_min && s.loss_min_step && !stands_for_nan) {
-    line.push_back({*s.loss_min_step, "least loss, " + Number(s.loss_min)});
+    line.push_back({*s.loss_min_step, "least " + loss + ", " + Number(s.loss_min)});
   }
   for (const Excursion& each : facts.turns.excursions) {
-    std::string what = "the loss rises from about " + Number(each.before) + " to " +
+    std::string what = "the " + loss + " rises from about " + Number(each.before) + " to " +
                        Number(each.peak) + " (step " + std::to_string(each.peak_step) + ")";
     if (each.norm_before && each.norm_peak && *each.norm_peak > 3 * *each.norm_before) {
       what +=
@@ -57,7 +59,9 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
     }
     what += each.over
                 ? "; three quarters of the rise are gone at step " + std::to_string(*each.over)
-                : ", and stays up";
+            : *s.last_step - each.step < kAnotherLevel
+                ? ", and is not back there at the end"
+                : ", and is not back there " + std::to_string(kAnotherLevel) + " steps later";
     line.push_back({each.step, what});
   }
   if (facts.trend && facts.trend->absmax.size() > 1) {
@@ -109,8 +113,10 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
                     Count(facts.scale.longest_skip_run, "step") + " in a row skipped from here"});
   }
   std::string end = std::string("ends (") + NameOf(facts.status) + ")";
-  if (!facts.monitored) end = "the log ends";
-  if (s.loss_last) end += ", loss " + Number(s.loss_last);
+  if (!facts.monitored) {
+    end = facts.of_file && facts.of_file->run_id != 1 ? "the run ends" : "the log ends";
+  }
+  if (s.loss_last) end += ", " + loss + ' ' + Number(s.loss_last);
   if (s.scale_last) end += ", loss scale " + Number(s.scale_last);
   line.push_back({*s.last_step, end});
   std::stable_sort(line.begin(), line.end(),

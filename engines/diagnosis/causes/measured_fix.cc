@@ -205,6 +205,22 @@ Sentence FixOfRelation(const runs::ShadowFinding& finding) {
                  "把{0}的平均值或计数保存为 FP32（计数用整数），需要 16 位时转换其副本。"),
             {WhereToChange(finding)}};
   }
+  if (kind == FindingKind::kNotReproduced && finding.relation.each_time) {
+    return Form(
+        "Look at the operator itself: threads or atomic additions without an order, memory that it "
+        "reads before it writes. If it is meant to be so, declare it "
+        "(torch.Tag.nondeterministic_seeded).",
+        "检查该算子本身：没有固定次序的线程或原子加法，或先读后写的内存。若本应如此，请加以声明"
+        "（torch.Tag.nondeterministic_seeded）。");
+  }
+  if (kind == FindingKind::kNotReproduced) {
+    return Form(
+        "Run the same steps on another device. If it stays with this one, take the device out and "
+        "have it tested (ECC counters, the vendor's diagnostics); if it moves along, look for a "
+        "race in that operator. Go back to a checkpoint from before.",
+        "在另一台设备上运行相同的步。若问题留在这台设备上，就把它撤下检测（ECC "
+        "计数、厂商诊断）；若随程序而去，就在该算子中查找竞态。并回到此前的检查点。");
+  }
   if (kind == FindingKind::kScaleDependent) {
     return Form(
         "Call backward() on scaler.scale(loss), call scaler.unscale_(optimizer) once before "

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/text.h"
 #include "engines/diagnosis/facts/trend.h"
 #include "engines/runs/relation_text.h"
 #include "engines/runs/shadow_text.h"
@@ -58,7 +59,8 @@ bool ComparesWithItself(const runs::ShadowFinding& finding) {
          kind == FindingKind::kStateNarrowed || kind == FindingKind::kRecast ||
          kind == FindingKind::kNonfiniteKept || kind == FindingKind::kStandsStill ||
          kind == FindingKind::kSavedOtherwise || kind == FindingKind::kStateOfAnother ||
-         kind == FindingKind::kNotRestored || kind == FindingKind::kMovedOnSkip ||
+         kind == FindingKind::kNotReproduced || kind == FindingKind::kNotRestored ||
+         kind == FindingKind::kMovedOnSkip ||
          (kind == FindingKind::kNotZeroed && !finding.relation.at.empty());
 }
 

@@ -50,14 +50,14 @@ void WeighAgainstShadow(const ShadowEvidence& measured, std::vector<Claim>& clai
 
 std::vector<Claim> RunDetectors(const Facts& facts) {
   constexpr Detector kAll[] = {
-      DetectRanks,          DetectForwardOverflow, DetectOriginPlace,     DetectSoftmaxOrigins,
-      DetectDomainOrigins,  DetectRootGradient,    DetectOverflowOrigins, DetectNormOutputZero,
-      DetectRawInputs,      DetectOptimizerOrigin, DetectLostGradients,   DetectScalerOrder,
-      DetectScalerRestart,  DetectLossScale,       DetectZeroRate,        DetectLostUpdates,
-      DetectPoisonedBuffer, DetectLrJump,          DetectRecurrence,      DetectOptimizerRestart,
-      DetectOutlierBatch,   DetectConstantInput,   DetectDeadUnits,       DetectZeroGradients,
-      DetectFadingGradient, DetectAdversary,       DetectDivergence,      DetectShortJump,
-      DetectMeasuredOrigin,
+      DetectRanks,           DetectLogprobs,         DetectLeftFigures,    DetectForwardOverflow,
+      DetectOriginPlace,     DetectSoftmaxOrigins,   DetectDomainOrigins,  DetectRootGradient,
+      DetectOverflowOrigins, DetectNormOutputZero,   DetectRawInputs,      DetectOptimizerOrigin,
+      DetectLostGradients,   DetectScalerOrder,      DetectScalerRestart,  DetectLossScale,
+      DetectZeroRate,        DetectLostUpdates,      DetectPoisonedBuffer, DetectLrJump,
+      DetectRecurrence,      DetectOptimizerRestart, DetectOutlierBatch,   DetectConstantInput,
+      DetectDeadUnits,       DetectZeroGradients,    DetectFadingGradient, DetectAdversary,
+      DetectDivergence,      DetectShortJump,        DetectMeasuredOrigin, DetectLoggedNumbers,
   };
   std::vector<Claim> claims;
   for (const Detector detect : kAll) detect(facts, claims);

@@ -93,7 +93,10 @@ void DetectShortJump(const Facts& facts, std::vector<Claim>& claims);
 void DetectMeasuredOrigin(const Facts& facts, std::vector<Claim>& claims);
 void DetectZeroGradients(const Facts& facts, std::vector<Claim>& claims);
 void DetectConstantInput(const Facts& facts, std::vector<Claim>& claims);
+void DetectLoggedNumbers(const Facts& facts, std::vector<Claim>& claims);
 void DetectRanks(const Facts& facts, std::vector<Claim>& claims);
+void DetectLogprobs(const Facts& facts, std::vector<Claim>& claims);
+void DetectLeftFigures(const Facts& facts, std::vector<Claim>& claims);
 
 // All claims that hold, in the order above. A detector sees the claims of those before it.
 std::vector<Claim> RunDetectors(const Facts& facts);

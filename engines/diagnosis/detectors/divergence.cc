@@ -14,7 +14,7 @@ using runs::Sentence;
 
 constexpr size_t kManySpikes = 3;
 constexpr double kThrown = 2;
-constexpr double kNotCompared = 0.3;  // what is left where the compiled step was not compared
+constexpr double kWithoutComparison = 0.3;  // what is left where the compiled step was not compared
 
 // Whether shadow steps ran the code as it is written, and not what torch.compile made of it.
 bool OnlyEagerCompared(const Facts& facts) {
@@ -37,7 +37,8 @@ void DetectDivergence(const Facts& facts, std::vector<Claim>& claims) {
   // Bounded, but thrown about from the start on and no better for it.
   const summary::Summary& s = facts.summary;
   const bool thrown = !facts.onset && facts.turns.spikes.size() >= kManySpikes && s.loss_first &&
-                      s.loss_end && *s.loss_end > s.loss_start.value_or(*s.loss_first) &&
+                      *s.loss_first > 0 && s.loss_min.value_or(0) >= 0 && s.loss_end &&
+                      *s.loss_end > s.loss_start.value_or(*s.loss_first) &&
                       *s.loss_end > *s.loss_first && c.loss_greatest &&
                       *c.loss_greatest > kThrown * *s.loss_first && !SpikesAreNoise(facts.turns);
   if (facts.onset ? !(loss_rose || norm_rose) : !rose_for_good && !thrown) return;
@@ -68,14 +69,15 @@ void DetectDivergence(const Facts& facts, std::vector<Claim>& claims) {
             runs::Number(c.loss_greatest)}};
   }
   if (norm_rose || again) {
-    how = {loss_rose || rose_for_good ? Form("{0}, the gradient norm from {1} (median) to {2}",
-                                             "{0}，梯度范数从 {1}（中位数）升到 {2}")
-                                      : Form("{0}: the gradient norm from {1} (median) to {2}",
-                                             "{0}：梯度范数从 {1}（中位数）升到 {2}"),
+    how = {loss_rose || rose_for_good
+               ? Form("{0}, the gradient norm from {1} (median of its last values) to {2} at most",
+                      "{0}，梯度范数从 {1}（最后若干值的中位数）升到最大 {2}")
+               : Form("{0}: the gradient norm from {1} (median of its last values) to {2} at most",
+                      "{0}：梯度范数从 {1}（最后若干值的中位数）升到最大 {2}"),
            {std::move(how), runs::Number(c.norm_median), runs::Number(c.norm_greatest)}};
   }
   if (c.lr_before) {
-    how = {Form("{0}, at learning rate {1}", "{0}，学习率为 {1}"),
+    how = {Form("{0}; the last learning rate is {1}", "{0}；最后的学习率为 {1}"),
            {std::move(how), runs::Number(c.lr_before)}};
   }
   const bool wide = facts.precision == Precision::kFp32 || facts.precision == Precision::kBf16;
@@ -93,7 +95,7 @@ void DetectDivergence(const Facts& facts, std::vector<Claim>& claims) {
   claim.strength = wide ? 1 : InNarrowRange(facts) && facts.onset ? 0.3 : 0.6;
   claim.favours = {"component:learning-rate"};
   if (OnlyEagerCompared(facts)) {
-    claim.strength *= kNotCompared;
+    claim.strength *= kWithoutComparison;
     claim.sentence += Form(
         "The code was compared with FP64 as it is written, not as torch.compile has made it: a "
         "fault of the compiled step is not excluded. If the run stays finite without "

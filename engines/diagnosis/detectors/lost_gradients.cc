@@ -2,15 +2,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engines/diagnosis/facts/cancelled.h"
 #include "engines/diagnosis/detectors/detector.h"
+#include "engines/diagnosis/facts/cancelled.h"
 #include "engines/runs/show.h"
 
 namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
-using runs::Sentence;
 
 // Share of a tensor that is subnormal in FP16 (under 6.1e-5): where a tenth is, the tail below
 // 6e-8 that became zero follows from how gradients are spread, over orders of magnitude.

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engines/diagnosis/facts/cancelled.h"
 #include "engines/diagnosis/detectors/detector.h"
+#include "engines/diagnosis/facts/cancelled.h"
 #include "engines/runs/show.h"
 
 namespace mpnanny::diagnosis {

@@ -15,8 +15,8 @@ constexpr size_t kNear = 8;          // losses whose median is a level
 constexpr double kShare = 0.5;
 constexpr double kShareOfLargest = 0.2;
 constexpr double kMads = 10;
-constexpr int64_t kCalmLosses = 3;      // losses back at the level that end one
-constexpr int64_t kAnotherLevel = 100;  // losses after which it is another level
+constexpr int64_t kOfHigh = 3;      // losses below that one high loss outweighs
+constexpr int64_t kCalmLosses = 3;  // losses back at the level that end one
 
 double MiddleOf(double a, double b, double c) {
   return std::max(std::min(a, b), std::min(std::max(a, b), c));
@@ -64,10 +64,25 @@ void ExcursionFinder::Begin(const runs::StepRow& row) {
   one.early = count_ <= kEarlyLosses;
   if (norms_.size() >= kLossesBefore) one.norm_before = Median(norms_.All());
   open_ = one;
-  calm_ = 0;
+  calm_ = high_ = 0;
+}
+
+// A record that is high alone may be any batch, unless the curve is so calm that none comes near.
+bool ExcursionFinder::Holds() const {
+  constexpr double kSpreads = 3;
+  if (high_ > 2 * kOfHigh) return true;
+  const auto all = losses_.All();
+  const auto [low, high] = std::minmax_element(all.begin(), all.end());
+  return Height(*open_) > kSpreads * (*high - *low);
 }
 
 void ExcursionFinder::Close() {
+  if (!Holds()) {
+    losses_.Push(open_->peak);  // such losses belong to its level
+    steps_.push_back(open_->peak_step);
+    open_.reset();
+    return;
+  }
   found_.push_back(*open_);
   open_.reset();
   if (found_.size() <= kMostExcursions) return;
@@ -91,13 +106,23 @@ void ExcursionFinder::Add(const runs::StepRow& row) {
     largest_ = std::max(largest_, std::fabs(*row.loss));
     return;
   }
+  // High is what is nearer to the peak than to the level of the newest losses, which a single low
+  // one does not move.
+  const double level = Median(losses_.Last(kNear));
+  const auto is_high = [&](double loss) { return loss > level + (open_->peak - level) / 2; };
+  const double last_peak = open_->peak;
   if (*row.loss > open_->peak) {
     open_->peak = *row.loss;
     open_->peak_step = row.step;
   }
   if (has_norm) open_->norm_peak = std::max(open_->norm_peak.value_or(0), *row.grad_norm);
   const bool back = *row.loss < open_->before + Height(*open_) / 4;
-  if (!back) calm_ = 0;
+  // Each high one counts for it, and each below against it but those that end it.
+  if (!back) {
+    if (!is_high(last_peak)) high_ = 0;
+    high_ += is_high(*row.loss) ? kOfHigh : -1 - calm_;
+    calm_ = 0;
+  }
   if (back && calm_++ == 0) open_->over = row.step;
   if (calm_ == kCalmLosses) {
     Close();
@@ -112,7 +137,7 @@ void ExcursionFinder::Add(const runs::StepRow& row) {
 
 std::vector<Excursion> ExcursionFinder::Finish() const {
   std::vector<Excursion> all = found_;
-  if (open_) {
+  if (open_ && Holds()) {
     all.push_back(*open_);
     if (calm_ == 0) all.back().over.reset();
   }

@@ -24,6 +24,8 @@ struct Excursion {
 };
 inline constexpr size_t kMostExcursions = 4;
 inline constexpr int64_t kEarlyLosses = 100;
+// Steps after which a loss that is not back is at another level.
+inline constexpr int64_t kAnotherLevel = 100;
 
 class ExcursionFinder {
  public:
@@ -34,6 +36,7 @@ class ExcursionFinder {
  private:
   void Begin(const runs::StepRow& row);
   void Close();
+  bool Holds() const;
   double Level() const;
   double Noise() const;
 
@@ -43,7 +46,7 @@ class ExcursionFinder {
   runs::LastValues losses_{kLately}, norms_{kLately};  // finite ones, outside of excursions
   std::vector<int64_t> steps_;                         // of losses_, as many
   double largest_ = 0;                                 // magnitude of a loss
-  int64_t count_ = 0, calm_ = 0;
+  int64_t count_ = 0, calm_ = 0, high_ = 0;  // high_: losses of the open one that are not back
 };
 
 }  // namespace mpnanny::diagnosis

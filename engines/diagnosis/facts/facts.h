@@ -13,17 +13,22 @@
 #include <vector>
 
 #include "engines/cases/signal.h"
+#include "engines/diagnosis/facts/left_figures.h"
+#include "engines/diagnosis/facts/logged.h"
 #include "engines/diagnosis/facts/loop_calls.h"
 #include "engines/diagnosis/facts/profile.h"
+#include "engines/diagnosis/facts/progress.h"
 #include "engines/diagnosis/facts/shadow_evidence.h"
 #include "engines/diagnosis/facts/turns.h"
 #include "engines/diagnosis/summary/summary.h"
+#include "engines/mismatch/finding.h"
 #include "engines/ranks/truths.h"
 #include "engines/runs/alert_detail.h"
 #include "engines/runs/alerts.h"
 #include "engines/runs/evaluations.h"
 #include "engines/runs/samples.h"
 #include "engines/runs/sentence.h"
+#include "engines/runs/spoken_faults.h"
 #include "engines/runs/steps.h"
 
 namespace mpnanny::diagnosis {
@@ -147,12 +152,23 @@ struct Parent {
   std::optional<double> last_loss, last_scale;
 };
 
+// Of several runs in one log's file the one that the facts are of: the worst, else the last.
+struct OfFile {
+  int64_t run_id = 1, runs = 0, number = 0;  // number: from 1, in the file's order
+  int64_t first_line = 0, last_line = 0;
+};
+
 struct Facts {
   std::set<std::string> known_rules;  // ids of the static rules that there are
   bool monitored = true;              // false: read from a log
   bool numbered = true;               // false: that log says no steps, they are its lines
   bool of_players = false;            // a log's losses are of two players that learn by each other
   runs::Evaluations evaluations;      // of a log
+  std::vector<LeftFigure> left;       // of a log
+  LoggedRelations logged;             // between the numbers that a log prints
+  Progress progress;                  // that a log shows, and standing still
+  std::vector<runs::SpokenFault> spoken;  // faults that a log reports in words
+  std::optional<OfFile> of_file;
   Word<Precision> precision;
   summary::Summary summary;
   runs::Status status = runs::Status::kClosed;
@@ -166,8 +182,10 @@ struct Facts {
   std::optional<Parent> parent;
   // Operators behind the onset, in the order in which one led to another.
   std::vector<NanOrigin> origins;
-  ShadowEvidence measured;  // by shadow steps
-  ranks::Truths ranks;      // what they should agree on, and do not
+  ShadowEvidence measured;               // by shadow steps
+  ranks::Truths ranks;                   // what they should agree on, and do not
+  std::vector<mismatch::Call> logprobs;  // of trainer and rollout engine, compared
+  mismatch::Judgement mismatch;          // of them
   std::optional<Onset> onset;
   std::optional<Masked> masked;  // values that are not finite and that nothing came of
   // Of the onset, where an optimizer's step made it: its states that held NaN before that step.

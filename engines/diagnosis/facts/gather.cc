@@ -11,6 +11,8 @@
 #include "engines/diagnosis/facts/onset.h"
 #include "engines/diagnosis/facts/step_pass.h"
 #include "engines/diagnosis/facts/trend.h"
+#include "engines/mismatch/judge.h"
+#include "engines/mismatch/record.h"
 #include "engines/runs/remembered.h"
 #include "engines/runs/show.h"
 
@@ -216,6 +218,9 @@ Result<Facts> Gather(const runs::Source& source, CancelToken::Clock::duration li
   auto ranks = ranks::ReadTruths(source);
   if (!ranks) return ranks.error();
   facts.ranks = *std::move(ranks);
+  MPN_TRY_ASSIGN(auto logprobs, mismatch::ReadCalls(source));
+  facts.logprobs = std::move(logprobs.calls);
+  facts.mismatch = mismatch::Judge(facts.logprobs);
   auto onset = FindOnset(source, facts, steps.course(), layers, facts.masked);
   if (!onset) return onset.error();
   facts.onset = *std::move(onset);

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "base/text.h"
 #include "engines/diagnosis/facts/log_hits.h"
 #include "engines/diagnosis/facts/step_pass.h"
 #include "engines/runs/show.h"
@@ -23,6 +25,13 @@ Onset OnsetOfEvaluation(const Facts& facts) {
           "the loss of an evaluation ({0}) is {1}, first at step {2}, in {3} of {4:evaluation}",
           "评估的损失（{0}）为{1}，首次在第 {2} 步，{4} 次评估中有 {3} 次"),
       {runs::Name(seen.name), bad, onset.step, seen.nonfinite, seen.count}};
+  if (!facts.numbered && facts.summary.steps == 0) {
+    onset.what = {
+        runs::Form("the loss of an evaluation ({0}) is {1}, in {2} of {3:evaluation}; the "
+                   "log says no steps",
+                   "评估的损失（{0}）为{1}，{3} 次评估中有 {2} 次；日志没有给出步数"),
+        {runs::Name(seen.name), bad, seen.nonfinite, seen.count}};
+  }
   const Course& course = facts.course;
   if (course.zero_losses > 0 && course.zero_from <= onset.step) {
     onset.step = course.zero_from;
@@ -34,6 +43,15 @@ Onset OnsetOfEvaluation(const Facts& facts) {
   }
   onset.how = runs::Form("a log names no layer", "日志不指明层");
   return onset;
+}
+
+// Whether a figure's name holds both: "the log shows none" is said only where no name is near.
+bool HasName(const std::vector<runs::NamedSeries>& figures, std::string_view one,
+             std::string_view other) {
+  return std::any_of(figures.begin(), figures.end(), [&](const runs::NamedSeries& series) {
+    const std::string name = LowerCase(series.name);
+    return name.find(one) != std::string::npos && name.find(other) != std::string::npos;
+  });
 }
 
 }  // namespace
@@ -52,9 +70,15 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
   auto evaluations = runs::ReadEvaluations(source);
   if (!evaluations) return evaluations.error();
   facts.evaluations = *std::move(evaluations);
+  MPN_TRY_ASSIGN(const auto figures, runs::ReadAllFigures(source));
+  facts.left = FindLeftFigures(figures);
+  facts.logged = RelateLogged(figures);
   StepPass steps(limit);
   MPN_TRY(steps.Read(source, facts));
   const StepCourse& course = steps.course();
+  facts.progress = FindProgress(steps.losses(), figures);
+  facts.progress.loss_name = NameOfLoss(facts.summary, figures);
+  MPN_TRY_ASSIGN(facts.spoken, runs::ReadSpokenFaults(source));
   facts.alerts = course.DerivedAlerts();
   if (SpikesAreNoise(facts.turns)) {
     std::erase_if(facts.alerts,
@@ -92,10 +116,11 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
     facts.bad_at_end = facts.evaluations.bad_at_end;
   }
   if (facts.summary.steps == 0) return facts;
-  if (!facts.summary.scale_first) {
+  if (!facts.summary.scale_first && !HasName(figures, "scale", "")) {
     facts.limits.push_back(runs::Form("The log shows no loss scale.", "日志没有显示损失缩放。"));
   }
-  if (!course.SawNorm()) {
+  if (!course.SawNorm() && !HasName(figures, "grad", "norm") && !HasName(figures, "grad", "_l2") &&
+      !HasName(figures, "gnorm", "")) {
     facts.limits.push_back(runs::Form("The log shows no gradient norm.", "日志没有显示梯度范数。"));
   }
   return facts;

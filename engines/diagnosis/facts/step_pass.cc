@@ -13,6 +13,7 @@ Result<void> StepPass::Read(const runs::Source& source, Facts& facts) {
                    fold.Add(row);
                    course_.Add(row);
                    turns.Add(row);
+                   if (row.loss) losses_.Add(row.step, *row.loss);
                  }));
   fold.Finish();
   facts.turns = turns.Finish();

@@ -7,6 +7,7 @@
 
 #include "base/cancel.h"
 #include "base/result.h"
+#include "engines/diagnosis/facts/block_series.h"
 #include "engines/diagnosis/facts/facts.h"
 #include "engines/diagnosis/facts/step_course.h"
 #include "engines/runs/run.h"
@@ -21,10 +22,12 @@ class StepPass {
   // First of all. Fills the summary's figures of steps, turns, and what StepCourse tells.
   Result<void> Read(const runs::Source& source, Facts& facts);
   const StepCourse& course() const { return course_; }
+  const BlockSeries& losses() const { return losses_; }
 
  private:
   const CancelToken::Clock::duration limit_;
   StepCourse course_;
+  BlockSeries losses_;
 };
 
 }  // namespace mpnanny::diagnosis

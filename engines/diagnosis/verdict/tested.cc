@@ -98,7 +98,11 @@ void ListTested(const Facts& facts, Diagnosis& d) {
                        [&](const Series& series) { return series.kind == kind; });
   };
   const int64_t losses = s.finite_losses + s.nonfinite_losses;
-  add(losses > 0, "the loss of " + Count(losses, "step"), "the loss (none was logged)");
+  const std::string& name = facts.progress.loss_name;
+  add(losses > 0,
+      "the loss " + (name.empty() ? "" : '"' + runs::Name(name) + "\" ") + "of " +
+          Count(losses, "step"),
+      "the loss (none was logged)");
   if (!facts.monitored) {
     if (s.grad_norm_max || (s.nonfinite_gradient_steps > 0 && !s.scale_first)) {
       d.tested.push_back("the gradient norm");

@@ -10,6 +10,8 @@
 #include "engines/diagnosis/facts/masked.h"
 #include "engines/diagnosis/summary/stability.h"
 #include "engines/diagnosis/summary/step_fold.h"
+#include "engines/diagnosis/verdict/log_rows.h"
+#include "engines/diagnosis/verdict/ruling.h"
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
 
@@ -80,6 +82,7 @@ const LogHit* StrongestHit(const Facts& facts, double least) {
 // The same step as under "First bad": what explains the onset may have been measured before it.
 Sentence FirstStepText(const Facts& facts) {
   const Onset& onset = *facts.onset;
+  if (!facts.numbered && facts.summary.steps == 0) return onset.what;
   const Mechanism* mechanism = LeadingMechanism(facts);
   if (mechanism && ExplainsOnset(facts, *mechanism)) {
     const runs::ShadowFinding& lead = facts.measured.Lead(*mechanism).finding;
@@ -114,15 +117,6 @@ void AddNotes(const Facts& facts, const std::vector<Claim>& claims, Sentence& he
                        {std::move(all)});
 }
 
-// "60 steps": how many of what a record's rows are. A log has few of a run's steps, and some say no
-// step at all.
-Sentence CountOfRows(const Facts& facts, int64_t count) {
-  return {facts.monitored  ? Form("{0:step}", "{0} 步")
-          : facts.numbered ? Form("{0:logged step}", "{0} 个有记录的步")
-                           : Form("{0:logged line}", "{0} 行日志"),
-          {count}};
-}
-
 // A log whose loss is 0 to its end, and nothing in it that shows what that means.
 Sentence ZeroLossText(const Facts& facts) {
   return {Form("The loss is logged as exactly 0 from step {0} to the end, in {1}, and the log does "
@@ -145,15 +139,14 @@ bool DidNotFall(const summary::Summary& s) {
 Sentence WithLoss(const Facts& facts, const Sentence& headline) {
   const summary::Summary& s = facts.summary;
   if (DidNotFall(s)) {
-    return {
-        Form("{0}: the loss did not fall (a mean of {1} over its first {2} values, {3} over its "
-             "last), all finite",
-             "{0}：损失没有下降（最初 {2} 个值的均值为 {1}，最后的均值为 {3}），全部有限"),
-        {headline, Number(s.loss_start), kLossesOfMean, Number(s.loss_end)}};
+    return {Form("{0}: {4} did not fall (a mean of {1} over its first {2} values, {3} over its "
+                 "last), all finite",
+                 "{0}：{4}没有下降（最初 {2} 个值的均值为 {1}，最后的均值为 {3}），全部有限"),
+            {headline, Number(s.loss_start), kLossesOfMean, Number(s.loss_end), LossName(facts)}};
   }
   const Sentence text(
-      Form("{0}: the loss went from {1} to {2}, all finite", "{0}：损失从 {1} 到 {2}，全部有限"),
-      {headline, Number(s.loss_first), Number(s.loss_last)});
+      Form("{0}: {3} went from {1} to {2}, all finite", "{0}：{3}从 {1} 到 {2}，全部有限"),
+      {headline, Number(s.loss_first), Number(s.loss_last), LossName(facts)});
   if (!IsUndone(facts)) return text;
   return {Form("{0}, after about {1} at step {2}", "{0}，其间第 {2} 步约为 {1}"),
           {text, Number(facts.course.loss_low), facts.course.loss_rise_from.value_or(0)}};
@@ -162,25 +155,6 @@ Sentence WithLoss(const Facts& facts, const Sentence& headline) {
 // "UserWarning: …", in a log or quoted in a question.
 bool IsWarning(const std::string& line) {
   return line.find("Warning") != std::string::npos && line.find("Error") == std::string::npos;
-}
-
-// What the rows of the table are asked with.
-struct Asked {
-  const Facts& facts;
-  const std::vector<Claim>& claims;
-  const summary::Summary& steps;  // of `facts`
-};
-
-struct Ruling {
-  Health verdict = Health::kNotEstablished;
-  Sentence reason;
-};
-using Answer = std::optional<Ruling>;
-
-Answer Broken(Sentence reason) { return Ruling{Health::kBroken, std::move(reason)}; }
-Answer Degraded(Sentence reason) { return Ruling{Health::kDegraded, std::move(reason)}; }
-Answer NotEstablished(Sentence reason) {
-  return Ruling{Health::kNotEstablished, std::move(reason)};
 }
 
 Sentence Followed(Form first, Sentence then) {
@@ -246,7 +220,7 @@ Answer KnownError(const Asked& asked) {
 
 Answer TooFewSteps(const Asked& asked) {
   const int64_t steps = asked.steps.steps;
-  if (steps >= kLeastSteps) return {};
+  if (steps >= kLeastSteps || ShowsNoLossButProgress(asked.facts)) return {};
   if (const LogHit* sign = StrongestHit(asked.facts, kSignWeight)) {
     return Degraded({Form("A line tells of a known fault: {0}", "有一行表明一个已知的故障：{0}"),
                      {EscapeControl(sign->line, 200)}});
@@ -316,7 +290,7 @@ Answer ManySkips(const Asked& asked) {
 }
 
 Answer SkippedInARow(const Asked& asked) {
-  const Burst* burst = asked.facts.monitored ? nullptr : LongBurst(asked.facts.turns);
+  const Burst* burst = LongBurst(asked.facts.turns);
   if (!burst) return {};
   return Degraded({Form("{0:optimizer step} in a row were skipped from step {1} on, in "
                         "the middle of the training.",
@@ -369,6 +343,13 @@ Answer DoesNotLearn(const Asked& asked) {
 Answer NothingRecorded(const Asked& asked) {
   const summary::Summary& s = asked.steps;
   if (s.loss_first || s.sampled_steps > 0 || s.scale_first) return {};
+  if (ShowsNoLossButProgress(asked.facts)) return {};
+  if (!asked.facts.monitored) {
+    return NotEstablished(
+        Form("The log prints neither a training loss nor a loss scale, and nothing beside them "
+             "that clearly improves.",
+             "日志既没有打印训练损失，也没有打印损失缩放，其他数字也没有明显改善。"));
+  }
   return NotEstablished(Form("Neither a loss nor a loss scale nor statistics were recorded.",
                              "没有记录损失、损失缩放或统计量。"));
 }
@@ -391,7 +372,7 @@ Answer JumpAtTheEnd(const Asked& asked) {
 
 Answer AllSkipped(const Asked& asked) {
   const summary::Summary& s = asked.steps;
-  if (s.skipped_steps != s.steps) return {};
+  if (s.skipped_steps != s.steps || s.steps == 0) return {};
   if (s.scale_last && *s.scale_last <= 1) {
     return Broken(
         {Form("Every one of {0:step} recorded was skipped, and the loss scale is down to {1}.",
@@ -411,7 +392,8 @@ Answer AllSkipped(const Asked& asked) {
 }
 
 Answer FewLosses(const Asked& asked) {
-  if (asked.facts.monitored || asked.steps.finite_losses >= kLeastSteps) return {};
+  if (asked.steps.finite_losses >= kLeastSteps) return {};
+  if (ShowsNoLossButProgress(asked.facts)) return {};
   return NotEstablished({Form("The log shows {0:loss|losses}: too few to judge.",
                               "日志只有 {0} 个损失：太少，无法判断。"),
                          {asked.steps.finite_losses}});
@@ -430,7 +412,12 @@ Answer Healthy(const Asked& asked) {
                          : Form("No sign of trouble in {0}", "{0}中没有问题的迹象"),
                     {CountOfRows(facts, s.steps)});
   if (s.loss_first) headline = WithLoss(facts, headline);
+  if (ShowsNoLossButProgress(facts)) {
+    headline = Form("No sign of trouble in a log that prints no training loss",
+                    "日志没有打印训练损失，其中没有问题的迹象");
+  }
   headline = {Form("{0}.", "{0}。"), {headline}};
+  if (!facts.monitored) headline += ProgressText(facts);
   if (s.nonfinite_gradient_steps > 0 && !s.scale_first && s.skipped_steps == 0) {
     headline += summary::DiscardedText(s);
   }
@@ -455,16 +442,49 @@ Answer Healthy(const Asked& asked) {
 
 // What the record shows without shadow steps, by the first row that answers. Each is a measurement;
 // what is only recognised has no row.
-constexpr Answer (*kRows[])(const Asked&) = {
-    GradientsReplaced, NonFiniteStays, NonFinite,  KnownException, KnownError,   TooFewSteps,
-    ScaleCollapsed,    Diverged,       RoseInAll,  ScaleFalls,     ManySkips,    SkippedInARow,
-    ManyBadGradients,  Exploded,       Fault,      NotUnderstood,  DoesNotLearn, NothingRecorded,
-    KnownLine,         JumpAtTheEnd,   AllSkipped, FewLosses,      ZeroLosses,   Healthy};
+struct Row {
+  Answer (*answer)(const Asked&);
+  bool of_logs = false;  // it is asked of a log alone
+};
+constexpr bool kOfLogs = true;
+constexpr Row kRows[] = {{GradientsReplaced},
+                         {NonFiniteStays},
+                         {NonFinite},
+                         {KnownException},
+                         {KnownError},
+                         {TooFewSteps},
+                         {EndedInWords, kOfLogs},
+                         {ScaleCollapsed},
+                         {Diverged},
+                         {RoseInAll},
+                         {AnswersGone, kOfLogs},
+                         {SpokenNonFinite, kOfLogs},
+                         {ScaleFalls},
+                         {ManySkips},
+                         {SkippedInARow, kOfLogs},
+                         {ManyBadGradients},
+                         {Exploded},
+                         {Fault},
+                         {Swings, kOfLogs},
+                         {LossStands, kOfLogs},
+                         {ScoresStand, kOfLogs},
+                         {NoGradient, kOfLogs},
+                         {NotUnderstood},
+                         {DoesNotLearn},
+                         {NothingRecorded},
+                         {KnownLine},
+                         {JumpAtTheEnd},
+                         {AllSkipped},
+                         {FewLosses, kOfLogs},
+                         {ZeroLosses},
+                         {NotEarned, kOfLogs},
+                         {Healthy}};
 
 void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
   const Asked asked{facts, claims, facts.summary};
-  for (const auto& row : kRows) {
-    Answer answer = row(asked);
+  for (const Row& row : kRows) {
+    if (row.of_logs && facts.monitored) continue;
+    Answer answer = row.answer(asked);
     if (!answer) continue;
     d.verdict = answer->verdict;
     d.reason = std::move(answer->reason);
@@ -506,6 +526,11 @@ void Judge(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
   if (mechanism && silent) {
     d.verdict = Health::kDegraded;
     d.reason = SilentFault(facts, facts.measured.Lead(*mechanism).finding);
+  }
+  if (facts.of_file) {
+    Sentence of = OfFileText(*facts.of_file);
+    of += std::move(d.reason);
+    d.reason = std::move(of);
   }
   d.headline = d.reason;
   if (!mechanism || (!silent && IsAfterDivergence(facts, *mechanism))) return;

@@ -95,10 +95,12 @@ std::optional<std::string_view> LineReader::Next() {
     if (after_return_) {  // the \n of \r\n
       after_return_ = false;
       if (buffer_[at_] == '\n') {
+        ++newlines_;
         ++at_;
         continue;
       }
     }
+    if (!any) number_ = newlines_ + 1;
     any = true;
     const size_t end = std::min(buffer_.find_first_of("\n\r", at_), buffer_.size());
     const size_t fits = std::min(end - at_, max_line_ - line_.size());
@@ -107,6 +109,7 @@ std::optional<std::string_view> LineReader::Next() {
     at_ = end;
     if (end < buffer_.size()) {
       after_return_ = buffer_[end] == '\r';
+      if (!after_return_) ++newlines_;
       ++at_;
       DropColours();
       return line_;

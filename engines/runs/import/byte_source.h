@@ -53,6 +53,8 @@ class LineReader {
   // the next call.
   std::optional<std::string_view> Next();
   bool was_cut() const { return cut_; }  // the last line was longer
+  // Of the file's lines (those that end with \n) the one that holds it, from 1.
+  int64_t number() const { return number_; }
 
  private:
   bool Fill();
@@ -63,6 +65,7 @@ class LineReader {
   std::string buffer_, line_;
   size_t at_ = 0;
   bool started_ = false, ended_ = false, after_return_ = false, cut_ = false;
+  int64_t newlines_ = 0, number_ = 0;
   int wide_ = 0;          // 1: UTF-16 with the low byte first, 2: with the high byte first
   std::string odd_byte_;  // half a UTF-16 unit at a buffer's end
 };

@@ -1,11 +1,13 @@
 // CSV files and their kin: Lightning's metrics.csv (a row a logger's call, most cells empty), a
 // training script's own table, what TensorBoard and W&B export.
 #include <algorithm>
+#include <functional>
 
 #include "base/text.h"
 #include "engines/runs/import/byte_source.h"
 #include "engines/runs/import/format.h"
-#include "engines/runs/import/placement.h"
+#include "engines/runs/import/runs_of_file.h"
+#include "engines/runs/import/survey.h"
 #include "engines/runs/import/table.h"
 #include "engines/runs/show.h"
 
@@ -56,41 +58,46 @@ std::vector<std::string> Pick(const Folder& folder) {
 
 Result<void> Read(const std::vector<std::string>& files, Import& into) {
   const std::string& path = files.front();
-  auto source = ByteSource::OfFile(path);
-  if (!source) return source.error();
-  LineReader lines(*std::move(source), kMaxRowBytes);
-  const auto table = HeaderOf(path.substr(path.rfind('/') + 1), lines);
-  if (!table) return InvalidInput(EscapeControl(path) + " has no header that names a loss.");
-  const bool by_epoch = !table->Has(Field::kStep) && table->Has(Field::kEpoch);
-  Placement placement(into.recorder);
+  Survey survey;
+  RunsOfFile runs_of_file(into);
+  bool by_epoch = false;
   int64_t rows = 0, odd = 0;
-  while (!into.recorder.Full()) {
-    const auto line = lines.Next();
-    if (!line) break;
-    if (line->empty() || line->starts_with("#")) continue;
-    if (++rows % 1024 == 0) {
-      MPN_TRY(into.recorder.cancel().Check());
+  const auto read = [&](FigureStore* names,
+                        const std::function<void(int64_t, Figures)>& take) -> Result<void> {
+    MPN_TRY_ASSIGN(auto source, ByteSource::OfFile(path));
+    LineReader lines(std::move(source), kMaxRowBytes);
+    const auto table = HeaderOf(path.substr(path.rfind('/') + 1), lines);
+    if (!table) return InvalidInput(EscapeControl(path) + " has no header that names a loss.");
+    by_epoch = !table->Has(Field::kStep) && table->Has(Field::kEpoch);
+    rows = odd = 0;
+    while (!into.recorder.Full()) {
+      const auto line = lines.Next();
+      if (!line) break;
+      if (line->empty() || line->starts_with("#")) continue;
+      if (++rows % 1024 == 0) MPN_TRY(into.recorder.cancel().Check());
+      auto figures = table->Read(*line, names);
+      if (!figures) {
+        ++odd;
+        continue;
+      }
+      if (by_epoch) figures->step = figures->epoch;
+      take(lines.number(), *std::move(figures));
     }
-    auto figures = table->Read(*line);
-    if (!figures) {
-      ++odd;
-      continue;
-    }
-    if (by_epoch) figures->step = figures->epoch;
-    placement.Add(*figures);
-  }
+    return {};
+  };
+  MPN_TRY(read(nullptr, [&](int64_t, const Figures& figures) { survey.Add(figures); }));
+  survey.Settle();
+  MPN_TRY(read(&into.recorder.figures(), [&](int64_t line, Figures figures) {
+    survey.Judge(figures);
+    if (figures.turn == Turn::kRun) runs_of_file.BeginRun(line);
+    runs_of_file.Add(line, figures);
+  }));
   into.counts = runs::Count(rows, "row");
-  placement.Finish();
-  into.numbered = placement.numbered();
-  into.of_players = placement.of_players();
-  placement.AddNotes(into.notes);
+  runs_of_file.Finish();
   if (by_epoch) into.notes.push_back("The table has no steps: its epochs stand for them.");
   if (odd > 0) {
     into.notes.push_back(runs::Count(odd, "row") +
                          " with another number of cells than the header was left out.");
-  }
-  if (std::string others = table->OthersText(); !others.empty()) {
-    into.notes.push_back(std::move(others));
   }
   return {};
 }

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/text.h"
+#include "engines/runs/import/characters.h"
 
 namespace mpnanny::imports {
 namespace {
@@ -15,14 +16,11 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-bool IsAlpha(char c) { return std::isalpha(static_cast<unsigned char>(c)); }
-bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)); }
-
 // A key in one spelling: "Grad-Norm" and "grad norm" are "grad_norm".
 std::string Plain(std::string_view key) {
   std::string plain(key);
   for (char& c : plain) {
-    if (c == '-' || c == ' ' || c == '.') c = '_';
+    if (c == '-' || c == ' ' || c == '.' || c == ':') c = '_';
   }
   return plain;
 }
@@ -64,6 +62,19 @@ bool IsCountSoFar(const std::string& plain) {
   });
 }
 
+bool IsCountOfBatch(const std::string& plain) {
+  return plain == "batch_i" || plain == "batch_idx" || plain == "batch_index";
+}
+
+// "full_loss_num", "loss_weight": what is counted, or set, and no loss.
+bool IsAboutLoss(const std::string& plain) {
+  return AnyWord(plain, [](std::string_view word) {
+    return word == "num" || word == "count" || word == "weight" || word == "weights" ||
+           word == "coef" || word == "coeff" || word == "every" || word == "freq" ||
+           word == "interval" || word == "patience" || word == "steps";
+  });
+}
+
 // The key without the folders before it: "loss" of "train/loss".
 std::string_view Last(std::string_view plain) { return plain.substr(plain.rfind('/') + 1); }
 
@@ -71,6 +82,51 @@ bool EndsAsWord(std::string_view text, std::string_view word) {
   return text == word || (text.size() > word.size() && text.ends_with(word) &&
                           (text[text.size() - word.size() - 1] == '_' ||
                            text[text.size() - word.size() - 1] == '/'));
+}
+
+// What prints as a call of its type: "tensor(nan)", "np.float64(0.5)", "array(0.5)".
+size_t TypeBefore(std::string_view text) {
+  if (text.empty() || (text[0] != 't' && text[0] != 'n' && text[0] != 'a')) return 0;
+  for (const std::string_view type : {"tensor(", "np.float64(", "np.float32(", "np.float16(",
+                                      "np.int64(", "np.int32(", "array("}) {
+    if (text.starts_with(type)) return type.size();
+  }
+  return 0;
+}
+
+// A name that says the norm of the whole gradient, and neither one parameter's nor a bound for it:
+// every word after the last folder is one of these.
+bool IsTotalNorm(const std::string& plain) {
+  static constexpr std::string_view kWords[] = {
+      "grad",    "grads",     "gradient", "gradients", "norm",      "gnorm",         "total",
+      "global",  "l2",        "2",        "0",         "all",       "mean",          "avg",
+      "average", "unclipped", "clipped",  "before",    "after",     "pre",           "post",
+      "preclip", "postclip",  "clipping", "train",     "training",  "actor",         "critic",
+      "policy",  "model",     "step",     "epoch",     "optim",     "raw",           "unscaled",
+      "g",       "d",         "overall",  "value",     "generator", "discriminator", "gen",
+      "disc",    "current"};
+  const size_t slash = plain.rfind('/');
+  std::string_view last = std::string_view(plain).substr(slash + 1);
+  // "sun-1 - grad_norm": W&B's exports have the run before it.
+  constexpr std::string_view kBehindRun = "___";
+  if (const size_t run = last.rfind(kBehindRun); run != std::string_view::npos) {
+    last.remove_prefix(run + kBehindRun.size());
+  }
+  const std::string folder = plain.substr(0, slash + 1);
+  const auto of = [&](const char* part) { return folder.find(part) != std::string::npos; };
+  const bool of_layer = of("layer") || of("block") || of("weight") || of("bias") || of("param");
+  bool norm = false;
+  const bool only = !AnyWord(std::string(last), [&](std::string_view word) {
+    norm = norm || word == "norm" || word == "gnorm" || word == "l2";
+    return !word.empty() &&
+           std::find(std::begin(kWords), std::end(kWords), word) == std::end(kWords);
+  });
+  const bool of_gradient =
+      plain.find("grad") != std::string::npos || plain.find("gnorm") != std::string::npos;
+  const bool folder_says = of("norm");
+  return only && !of_layer && (norm || folder_says) &&
+         (of_gradient || plain.find("total_norm") != std::string::npos ||
+          plain.find("global_norm") != std::string::npos);
 }
 
 // "lr-AdamW/pg1", as learning-rate monitors name it, and no setting ("lr_warmup_steps").
@@ -88,32 +144,38 @@ bool IsLrOfOptimizer(const std::string& plain) {
 Field FieldOf(std::string_view key) {
   // Most keys of a log ("samples/s") have none of the letters that the known ones are told by.
   const auto holds = [&](const char* part) { return key.find(part) != std::string_view::npos; };
-  if (!holds("loss") && !holds("scale") && !holds("norm") && !holds("lr") && !holds("learn") &&
-      !holds("epoch") && !holds("step") && !holds("it") && !holds("updates")) {
+  if (!holds("loss") && !holds("scale") && !holds("norm") && !holds("grad") && !holds("lr") &&
+      !holds("learn") && !holds("epoch") && !holds("step") && !holds("it") && !holds("updates") &&
+      !holds("batch")) {
     return Field::kNone;
   }
   if (key.ends_with(".py")) return Field::kNone;  // "loss_scaler.py:181" says who prints
   const std::string plain = Plain(key);
   const auto has = [&](const char* word) { return plain.find(word) != std::string::npos; };
   if (HasWordAside(plain)) {
-    const bool loss = has("loss") && !has("scale") && !has("norm") && !IsOverOther(plain);
+    const bool loss =
+        has("loss") && !IsAboutLoss(plain) && !has("scale") && !has("norm") && !IsOverOther(plain);
     return loss ? Field::kEvalLoss : Field::kNone;
   }
   const std::string_view last = Last(plain);
+  // "loss_scaled" and "scaled_loss" are losses that were scaled, and no scale.
+  if (AnyWord(plain, [](std::string_view word) { return word == "scaled"; })) {
+    return has("loss") && !has("norm") ? Field::kLoss : Field::kNone;
+  }
   if (has("scale")) {
     return has("loss") || has("grad") || last == "scale" ? Field::kScale : Field::kNone;
   }
-  if (has("norm")) {
-    return has("grad") || last == "gnorm" || has("total_norm") ? Field::kGradNorm : Field::kNone;
+  if (has("norm") || has("grad_l2")) {
+    return IsTotalNorm(plain) ? Field::kGradNorm : Field::kNone;
   }
-  if (has("loss")) return Field::kLoss;
+  if (has("loss")) return IsAboutLoss(plain) ? Field::kNone : Field::kLoss;
   if (EndsAsWord(plain, "lr") || has("learning_rate") || IsLrOfOptimizer(plain)) return Field::kLr;
   if (plain == "epoch") return Field::kEpoch;
   for (const char* step : {"step", "_step", "steps", "iter", "iteration", "it", "global_step",
                            "num_updates", "trainer/global_step", "global_steps", "iterations"}) {
     if (plain == step) return Field::kStep;
   }
-  if (IsCountSoFar(plain)) return Field::kStep;
+  if (IsCountOfBatch(plain) || IsCountSoFar(plain)) return Field::kStep;
   for (const char* other : {"per_", "max", "total", "warmup", "num_", "save", "accum"}) {
     if (has(other)) return Field::kNone;
   }
@@ -148,8 +210,9 @@ void Players::Add(std::string_view loss_key) {
 int RankOf(Field field, std::string_view key) {
   const std::string plain = Plain(key);
   if (field == Field::kStep) {
-    if (EndsAsWord(plain, "global_step") || plain == "_step") return 2;
-    return plain == "steps" || plain == "iterations" ? 0 : 1;
+    if (EndsAsWord(plain, "global_step") || plain == "_step") return 3;
+    if (IsCountOfBatch(plain)) return 1;
+    return plain == "steps" || plain == "iterations" ? 0 : 2;
   }
   int rank = 0;
   if (field == Field::kLoss || field == Field::kEvalLoss) {
@@ -168,6 +231,12 @@ int RankOf(Field field, std::string_view key) {
         rank = std::max(rank, total == "loss" ? 2 : 4);
       }
     }
+    // "mean_loss", "full_loss_metric" before one of its parts.
+    const bool whole = rank < 3 && AnyWord(plain, [](std::string_view word) {
+                         return word == "total" || word == "mean" || word == "full" ||
+                                word == "overall" || word == "sum" || word == "combined";
+                       });
+    if (whole) rank = 3;
   }
   if (field == Field::kGradNorm) {
     const std::string_view last = Last(plain);
@@ -182,7 +251,7 @@ int RankOf(Field field, std::string_view key) {
 
 std::optional<double> NumberAt(std::string_view line, size_t& i) {
   size_t at = i;
-  if (line.substr(std::min(at, line.size())).starts_with("tensor(")) at += 7;
+  at += TypeBefore(line.substr(std::min(at, line.size())));
   const bool negative = at < line.size() && line[at] == '-';
   if (at < line.size() && (line[at] == '-' || line[at] == '+')) ++at;
   const auto ends_word = [&](size_t length) {

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "engines/runs/import/recorder.h"
+#include "engines/runs/import/run_of_file.h"
 
 namespace mpnanny::imports {
 
@@ -28,6 +29,7 @@ struct Import {
   std::string counts;              // what was read, for people: "figures stand in 12 of 30 lines"
   std::vector<std::string> notes;  // what limits the reading, for people
   std::vector<std::string> texts;  // files of this source that are console output
+  std::vector<RunOfFile> runs;     // where several follow each other, in the file's order
 };
 
 struct FileHead {
@@ -52,14 +54,16 @@ struct Format {
   // Reads one run out of `files` (canonical paths). Broken parts are notes; an error is for a
   // source of which nothing can be read.
   Result<void> (*read)(const std::vector<std::string>& files, Import& into);
+  // True if a SQLite file of another program is of this format; null: it is none.
+  bool (*holds)(const runs::Database& database) = nullptr;
 };
 
 // All formats, the most particular first: the first that fits reads the file.
 std::span<const Format> AllFormats();
 
 // What each format's file defines.
-extern const Format kEventFiles, kWandbRun, kTrainerState, kJsonLines, kLongTable, kDelimitedTable,
-    kTextLog;
+extern const Format kEventFiles, kWandbRun, kTrackio, kTrendDatabase, kTrainerState, kTitanTrace,
+    kJsonLines, kLongTable, kDelimitedTable, kTextLog;
 
 }  // namespace mpnanny::imports
 

@@ -6,8 +6,9 @@
 namespace mpnanny::imports {
 
 std::span<const Format> AllFormats() {
-  static const std::array<Format, 7> kFormats{kWandbRun,  kTrainerState,   kEventFiles, kJsonLines,
-                                              kLongTable, kDelimitedTable, kTextLog};
+  static const std::array<Format, 10> kFormats{
+      kTrackio,    kTrendDatabase, kWandbRun,  kTrainerState,   kEventFiles,
+      kTitanTrace, kJsonLines,     kLongTable, kDelimitedTable, kTextLog};
   return kFormats;
 }
 

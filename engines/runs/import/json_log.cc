@@ -2,7 +2,7 @@
 // array of objects.
 #include <algorithm>
 #include <filesystem>
-#include <set>
+#include <functional>
 
 #include "base/resolved_path.h"
 #include "base/text.h"
@@ -10,7 +10,8 @@
 #include "engines/runs/import/format.h"
 #include "engines/runs/import/loose_json.h"
 #include "engines/runs/import/placement.h"
-#include "engines/runs/import/table.h"
+#include "engines/runs/import/runs_of_file.h"
+#include "engines/runs/import/survey.h"
 #include "engines/runs/show.h"
 
 namespace mpnanny::imports {
@@ -18,15 +19,18 @@ namespace {
 
 constexpr uint64_t kMaxDocumentBytes = 256u << 20;
 constexpr size_t kMaxLineBytes = 1 << 20;
-constexpr size_t kMostNames = 1'000;
 constexpr char kHistory[] = "log_history";
 
 // The figures of one object.
 class Row {
  public:
+  // Null: the figures get no names of their own.
+  explicit Row(FigureStore* store) : store_(store) {}
+
   // `from`: how many keys of a path lead to the object.
   void Add(const LooseValue& value, size_t from) {
-    const std::string key = LowerCase(JoinPath(value.path, from));
+    const std::string name = JoinPath(value.path, from);
+    const std::string key = LowerCase(name);
     if (value.number) {
       if (key == "timestamp" || key == "_timestamp" || key == "wall_time" || key == "time") {
         if (*value.number > 1e9 && *value.number < 1e11) at_ = value.number;
@@ -34,10 +38,13 @@ class Row {
       if (key == "train_runtime") closing_ = true;
       const Field field = FieldOf(key);
       figures_.Add(field, key, *value.number);
-      NoteKey(field, key);
+      const bool time = key == "timestamp" || key == "_timestamp" || key == "wall_time";
+      if (!time) named_.emplace_back(name, *value.number);
     } else if (value.text &&
                (key == "mode" || key == "split" || key == "phase" || key == "stage")) {
-      evaluation_ = evaluation_ || (IsAside(LowerCase(*value.text)));
+      if (!IsAside(LowerCase(*value.text))) return;
+      evaluation_ = true;
+      split_ = *value.text;
     }
   }
   Figures Take() {
@@ -52,29 +59,29 @@ class Row {
       figures.eval_name = "loss";
     }
     figures.at = at_;
+    for (const auto& [name, value] : named_) {
+      if (!store_) break;
+      // Of another split under the same names.
+      const auto id = store_->IdOf(evaluation_ ? split_ + "/" + name : name);
+      if (id && !closing_) figures.named.push_back({*id, value});
+    }
     Clear();
     return figures;
   }
   void Clear() {
     figures_ = {};
     at_.reset();
+    named_.clear();
     closing_ = evaluation_ = false;
-  }
-  // Names of figures that were not read, as a sentence.
-  std::string OthersText() const {
-    return NotRead("Figures", std::vector<std::string>(others_.begin(), others_.end()));
   }
 
  private:
-  void NoteKey(Field field, const std::string& key) {
-    const bool time = key == "timestamp" || key == "_timestamp" || key == "wall_time";
-    if (field == Field::kNone && !time && others_.size() < kMostNames) others_.insert(key);
-  }
-
+  FigureStore* store_;  // borrowed
   FigureCollector figures_;
+  std::vector<std::pair<std::string, double>> named_;
+  std::string split_;
   std::optional<double> at_;
   bool closing_ = false, evaluation_ = false;
-  std::set<std::string> others_;  // of all rows
 };
 
 std::string_view WithoutMark(std::string_view text) {
@@ -121,27 +128,32 @@ Result<void> ReadDocument(const std::vector<std::string>& files, Import& into) {
   const auto in_row = [&](const std::vector<std::string>& path) {
     return path.size() >= depth && (depth == 1 || path[0] == kHistory);
   };
+  Survey survey;
   Placement placement(into.recorder);
-  Row row;
+  const auto read = [&](Row row, const std::function<void(Figures)>& take) {
+    LooseEvents events;
+    events.value = [&](const LooseValue& value) {
+      if (value.path.size() > depth && in_row(value.path)) row.Add(value, depth);
+    };
+    events.end_object = [&](const std::vector<std::string>& path) {
+      if (path.size() == depth && in_row(path)) take(row.Take());
+    };
+    return ReadLooseJson(document, events);
+  };
+  read(Row(nullptr), [&](const Figures& figures) { survey.Add(figures); });
+  survey.Settle();
   int64_t rows = 0;
-  LooseEvents events;
-  events.value = [&](const LooseValue& value) {
-    if (value.path.size() > depth && in_row(value.path)) row.Add(value, depth);
-  };
-  events.end_object = [&](const std::vector<std::string>& path) {
-    if (path.size() != depth || !in_row(path)) return;
+  const bool whole = read(Row(&into.recorder.figures()), [&](Figures figures) {
     ++rows;
-    placement.Add(row.Take());
-  };
-  const bool whole = ReadLooseJson(document, events);
+    survey.Judge(figures);
+    placement.Add(figures);
+  });
   into.counts = runs::Count(rows, "entry", "entries");
   placement.Finish();
   into.numbered = placement.numbered();
   into.of_players = placement.of_players();
   placement.AddNotes(into.notes);
-  if (std::string others = row.OthersText(); !others.empty()) {
-    into.notes.push_back(std::move(others));
-  }
+  survey.AddNotes(into.notes);
   if (!whole) {
     into.notes.push_back(
         "The file ends, or stops being JSON, before its end: what stands before "
@@ -163,37 +175,48 @@ bool FitsLines(const FileHead& head) {
   return false;
 }
 
-Result<void> ReadLines(const std::vector<std::string>& files, Import& into) {
-  auto source = ByteSource::OfFile(files.front());
-  if (!source) return source.error();
-  into.texts = files;
-  LineReader lines(*std::move(source), kMaxLineBytes);
-  Placement placement(into.recorder);
-  int64_t read = 0, broken = 0;
-  Row row;
+// Calls `take` with the line's number and its figures.
+Result<int64_t> ForEachLine(const std::string& path, FigureStore* store, Import& into,
+                            int64_t& broken, const std::function<void(int64_t, Figures)>& take) {
+  MPN_TRY_ASSIGN(auto source, ByteSource::OfFile(path));
+  LineReader lines(std::move(source), kMaxLineBytes);
+  Row row(store);
   const LooseEvents events{[&](const LooseValue& value) { row.Add(value, 0); }, {}};
+  int64_t read = 0;
+  broken = 0;
   while (!into.recorder.Full()) {
     const auto line = lines.Next();
     if (!line) break;
     if (line->empty()) continue;
-    if (++read % 1024 == 0) {
-      MPN_TRY(into.recorder.cancel().Check());
-    }
+    if (++read % 1024 == 0) MPN_TRY(into.recorder.cancel().Check());
     if (ReadLooseJson(*line, events)) {
-      placement.Add(row.Take());
+      take(lines.number(), row.Take());
     } else {
       row.Clear();
       ++broken;
     }
   }
+  return read;
+}
+
+Result<void> ReadLines(const std::vector<std::string>& files, Import& into) {
+  into.texts = files;
+  Survey survey;
+  int64_t broken = 0;
+  MPN_TRY(ForEachLine(files.front(), nullptr, into, broken,
+                      [&](int64_t, const Figures& figures) { survey.Add(figures); }));
+  survey.Settle();
+  RunsOfFile runs_of_file(into);
+  MPN_TRY_ASSIGN(const int64_t read, ForEachLine(files.front(), &into.recorder.figures(), into,
+                                                 broken, [&](int64_t line, Figures figures) {
+                                                   survey.Judge(figures);
+                                                   if (figures.turn == Turn::kRun)
+                                                     runs_of_file.BeginRun(line);
+                                                   runs_of_file.Add(line, figures);
+                                                 }));
   into.counts = runs::Count(read, "line");
-  placement.Finish();
-  into.numbered = placement.numbered();
-  into.of_players = placement.of_players();
-  placement.AddNotes(into.notes);
-  if (std::string others = row.OthersText(); !others.empty()) {
-    into.notes.push_back(std::move(others));
-  }
+  runs_of_file.Finish();
+  survey.AddNotes(into.notes);
   if (broken > 0) {
     into.notes.push_back(runs::Count(broken, "line") + " that are no JSON were left out.");
   }

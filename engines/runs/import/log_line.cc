@@ -2,23 +2,20 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <string>
 
 #include "base/text.h"
+#include "engines/runs/import/characters.h"
+#include "engines/runs/import/epoch_count.h"
+#include "engines/runs/import/llm_c_line.h"
+#include "engines/runs/import/whose_line.h"
 
 namespace mpnanny::imports {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-bool IsAlpha(char c) { return std::isalpha(static_cast<unsigned char>(c)); }
-bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)); }
-bool IsWordChar(char c) {
-  return IsAlpha(c) || IsDigit(c) || c == '_' || c == '/' || c == '.' || c == '-';
-}
 
 std::string LastWord(const std::string& key) { return key.substr(key.rfind(' ') + 1); }
 
@@ -34,25 +31,6 @@ bool IsTotal(const std::string& key) {
   return false;
 }
 
-// As NumberAt; a step may be written with thousands separators ("12,000").
-std::optional<double> CountAt(std::string_view line, size_t& i) {
-  const size_t start = i;
-  auto value = NumberAt(line, i);
-  if (!value || i - start > 3 || line[start] == '0' || !IsDigit(line[start])) return value;
-  const auto group = [&](size_t at) {
-    return at + 3 < line.size() && line[at] == ',' && IsDigit(line[at + 1]) &&
-           IsDigit(line[at + 2]) && IsDigit(line[at + 3]) &&
-           (at + 4 >= line.size() || !IsWordChar(line[at + 4]));
-  };
-  while (group(i)) {
-    double thousands = 0;
-    std::from_chars(line.data() + i + 1, line.data() + i + 4, thousands);
-    value = *value * 1000 + thousands;
-    i += 4;
-  }
-  return value;
-}
-
 // "number of skipped iterations: 3 | number of nan iterations: 0" of a line that stands for
 // several.
 void AddIterations(const std::string& key, std::optional<double> count, Figures& figures) {
@@ -65,6 +43,7 @@ void AddIterations(const std::string& key, std::optional<double> count, Figures&
 Figures Pairs(std::string_view line) {
   FigureCollector found;
   Figures figures;  // what only whole lines say
+  std::optional<double> bare_norm, bare_total;
   for (size_t i = 0; i < line.size();) {
     if (!IsAlpha(line[i])) {
       ++i;
@@ -114,10 +93,22 @@ Figures Pairs(std::string_view line) {
         continue;
       }
       size_t end = value_at;
+      // "step 12 | loss: 6.5 | norm: 1.25": whose norm it is the line tells.
+      if (field == Field::kNone && (LastWord(key) == "norm" || key == "total")) {
+        size_t behind = value_at;
+        const auto value = NumberAt(line, behind);
+        if (value) (key == "total" ? bare_total : bare_norm) = value;
+      }
       if (field != Field::kNone) {
-        if (const auto value = field == Field::kStep ? CountAt(line, end) : NumberAt(line, end)) {
+        if (auto value = field == Field::kStep ? CountAt(line, end) : NumberAt(line, end)) {
           // "Steps:  67%|": how far a bar has come is no step.
           const bool share = end < line.size() && line[end] == '%';
+          if (field == Field::kStep) {
+            const double unit = UnitAt(line, end);
+            *value *= unit;
+            figures.step_unit = std::max(figures.step_unit, unit);
+            if (!figures.step_total) figures.step_total = TotalAt(line, end);
+          }
           if (!share) found.Add(field, key, *value);
           i = end;
           continue;
@@ -127,6 +118,19 @@ Figures Pairs(std::string_view line) {
     i = std::max(i, start + 1);
   }
   Figures taken = found.Take();
+  if (!taken.grad_norm && taken.loss && taken.step && bare_norm) {
+    taken.grad_norm = bare_norm;
+    taken.norm_key = "norm";
+  }
+  // "[epoch: 3/200, iter: 25/448] total: 1.935": beside a count of steps a total that is no count
+  // is the loss's.
+  if (!taken.loss && taken.step && figures.step_total && bare_total &&
+      std::floor(*bare_total) != *bare_total) {
+    taken.loss = bare_total;
+    taken.loss_key = "total";
+  }
+  taken.step_unit = figures.step_unit;
+  taken.step_total = figures.step_total;
   taken.skipped_count = figures.skipped_count;
   if (!taken.bad_part) taken.bad_part = figures.bad_part;
   return taken;
@@ -208,16 +212,6 @@ bool SaysSkipping(const std::string& lower) {
   return false;
 }
 
-// True if the line tells of an evaluation, whose loss is not the training's.
-bool IsEvaluation(const std::string& lower) {
-  if (lower.find("train") != std::string::npos) return false;
-  for (const char* phrase : {"validation", "valid on", "evaluation", "evaluating", "| valid",
-                             "eval:", "[eval", "test set", "test:"}) {
-    if (lower.find(phrase) != std::string::npos) return true;
-  }
-  return false;
-}
-
 // A bar that shows no figure counts the training's steps if nothing else is said of it: data is
 // read and models are loaded under bars as well.
 bool CountsSteps(const Bar& bar) {
@@ -249,47 +243,27 @@ std::optional<Figures> RejectedResult(std::string_view line, const std::string& 
   return figures;
 }
 
-// "[3][50/294]" and "[3/300][370/1251]": an epoch, and how far it has come.
-void AddBrackets(std::string_view line, Figures& figures) {
-  for (size_t at = line.find('['); at != std::string_view::npos; at = line.find('[', at + 1)) {
-    size_t i = at + 1;
-    const auto number = [&] {
-      while (i < line.size() && line[i] == ' ') ++i;
-      const size_t start = i;
-      while (i < line.size() && IsDigit(line[i])) ++i;
-      return NumberOf(line.substr(start, i - start));
-    };
-    const auto next = [&](char c) { return i < line.size() && line[i] == c && ++i > 0; };
-    const auto epoch = number();
-    if (!epoch || (next('/') && !number()) || !next(']')) continue;
-    while (i < line.size() && line[i] == ' ') ++i;
-    if (!next('[')) continue;
-    const auto done = number();
-    if (!done || !next('/') || !number() || !next(']')) continue;
-    figures.epoch = epoch;
-    figures.step = done;
-    return;
-  }
-}
-
 }  // namespace
 
 std::optional<Bar> FindBar(std::string_view line) {
-  const size_t bracket = line.find(" [");
-  if (bracket == std::string_view::npos) return std::nullopt;
-  size_t start = bracket;
-  if (start > 0 && line[start - 1] == '?') --start;  // of a total that is not known
-  while (start > 0 && (IsDigit(line[start - 1]) || line[start - 1] == '/')) --start;
-  const std::string_view count = line.substr(start, bracket - start);
-  const size_t slash = count.find('/');
-  if (slash == 0 || slash == std::string_view::npos) return std::nullopt;
-  // A notebook's bar has the share alone.
-  size_t before = line.substr(0, start).find_first_of("%|");
-  const auto done = NumberOf(count.substr(0, slash));
-  if (before == std::string_view::npos || !done) return std::nullopt;
-  while (before > 0 && (IsDigit(line[before - 1]) || line[before - 1] == '.')) --before;
-  while (before > 0 && (line[before - 1] == ' ' || line[before - 1] == ':')) --before;
-  return Bar{line.substr(0, before), *done};
+  // "Train epoch [1/2]:  25%|#   | 3/12 [00:10": the bracket behind a count.
+  for (size_t bracket = line.find(" ["); bracket != std::string_view::npos;
+       bracket = line.find(" [", bracket + 1)) {
+    size_t start = bracket;
+    if (start > 0 && line[start - 1] == '?') --start;  // of a total that is not known
+    while (start > 0 && (IsDigit(line[start - 1]) || line[start - 1] == '/')) --start;
+    const std::string_view count = line.substr(start, bracket - start);
+    const size_t slash = count.find('/');
+    if (slash == 0 || slash == std::string_view::npos) continue;
+    // A notebook's bar has the share alone.
+    size_t before = line.substr(0, start).find_first_of("%|");
+    const auto done = NumberOf(count.substr(0, slash));
+    if (before == std::string_view::npos || !done) continue;
+    while (before > 0 && (IsDigit(line[before - 1]) || line[before - 1] == '.')) --before;
+    while (before > 0 && (line[before - 1] == ' ' || line[before - 1] == ':')) --before;
+    return Bar{line.substr(0, before), *done, NumberOf(count.substr(slash + 1)), bracket};
+  }
+  return std::nullopt;
 }
 
 void FigureCollector::Add(Field field, std::string_view key, double value) {
@@ -299,7 +273,7 @@ void FigureCollector::Add(Field field, std::string_view key, double value) {
   if (field == Field::kLoss && !std::isfinite(value) && !bad_part_) bad_part_ = value;
   Named& named = found_[static_cast<size_t>(field)];
   if (named.known && rank <= named.rank) return;
-  named = {true, rank, value};
+  named = {true, rank, value, std::string(key)};
   if (field == Field::kEvalLoss) eval_name_ = key;
 }
 
@@ -317,7 +291,15 @@ Figures FigureCollector::Take() const {
   figures.lr = of(Field::kLr);
   figures.eval_loss = of(Field::kEvalLoss);
   figures.eval_name = eval_name_;
+  const auto key = [&](Field field) { return found_[static_cast<size_t>(field)].key; };
+  figures.step_key = key(Field::kStep);
+  figures.loss_key = key(Field::kLoss);
+  figures.norm_key = key(Field::kGradNorm);
+  figures.scale_key = key(Field::kScale);
+  figures.lr_key = key(Field::kLr);
   figures.players = players_;
+  figures.loss_rank = found_[static_cast<size_t>(Field::kLoss)].rank;
+  figures.norm_rank = found_[static_cast<size_t>(Field::kGradNorm)].rank;
   if (figures.loss && std::isfinite(*figures.loss)) figures.bad_part = bad_part_;
   // "steps: 100000" alone is a setting, beside a loss it is where the loss stands.
   if (found_[static_cast<size_t>(Field::kStep)].rank == 0 && !figures.loss) figures.step.reset();
@@ -325,6 +307,8 @@ Figures FigureCollector::Take() const {
 }
 
 Figures ReadFigures(std::string_view line) {
+  if (IsOfSummary(line)) return {};
+  if (auto figures = OfLlmC(line)) return *std::move(figures);
   const std::string lower = LowerCase(line);
   // The trainer's closing line gives the mean loss of the whole training, which is no step's.
   if (lower.find("train_runtime") != std::string::npos) return {};
@@ -332,11 +316,11 @@ Figures ReadFigures(std::string_view line) {
   Figures figures = Pairs(line);
   if (!figures.loss) figures.loss = LossInWords(line, lower);
   const auto scale = ScaleInWords(line, lower);
-  if (const auto attempted = AttemptedScale(line, lower)) {
-    figures.scale = attempted;
-    figures.scale_after = scale;
-  } else if (scale) {
-    figures.scale = scale;
+  const auto attempted = AttemptedScale(line, lower);
+  if (attempted || scale) {
+    figures.scale = attempted ? attempted : scale;
+    figures.scale_key.clear();
+    if (attempted) figures.scale_after = scale;
   }
   figures.skipping = SaysSkipping(lower);
   if (figures.loss && IsEvaluation(lower)) {
@@ -349,8 +333,14 @@ Figures ReadFigures(std::string_view line) {
   figures.of_bar = bar.has_value();
   if (!figures.step && bar && (figures.loss || figures.skipping || CountsSteps(*bar))) {
     figures.step = bar->done;
+    figures.step_total = bar->total;
+    figures.behind_bar = figures.loss && line.find("{'", bar->end) != std::string_view::npos;
   }
-  if (figures.loss && !figures.step) AddBrackets(line, figures);
+  if (const auto done = figures.loss && !figures.step ? CountOfBatches(line) : std::nullopt) {
+    figures.step = done;
+    figures.of_bar = true;
+  }
+  if (figures.loss && !figures.step) ReadEpochCount(line, lower, figures);
   return figures;
 }
 

@@ -9,10 +9,20 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engines/runs/import/field.h"
+#include "engines/runs/import/figure_store.h"
 
 namespace mpnanny::imports {
+
+// How a log's counter of steps goes at a record, as a survey of all of them says (survey.h).
+enum class Turn {
+  kUnknown,  // nobody looked: the numbers tell
+  kOn,       // it goes on, or counts an epoch from its beginning
+  kBack,     // it went back: what stood from there on is printed anew
+  kRun,      // another run begins
+};
 
 // What a line says; absent where it says nothing.
 struct Figures {
@@ -22,16 +32,30 @@ struct Figures {
   // A line that stands for several steps says how many of them were skipped.
   std::optional<double> skipped_count;
   std::optional<double> scale_after;  // what a scaler goes on with after `scale`
-  bool skipping = false;  // the scaler skips the optimizer's step
+  bool skipping = false;              // the scaler skips the optimizer's step
   // The step is counted from where the process began, not from where the training did.
   bool of_process = false;
   bool of_bar = false;  // the line is a bar of progress
+  // A record that was printed behind a bar in the same line: the bar need not be of its step.
+  bool behind_bar = false;
+  std::optional<double> step_total;  // "12/614": how many steps there will be
+  double step_unit = 1;              // 1000 of "12K": the step is rounded to it
   // It shows a loss of one of two players: a generator's or an actor's, a discriminator's or a
   // critic's. Each of them learns against or by the other, and need not fall.
   Players players;
+  // How well their names fit: of two lines for one step the better-named loss stands.
+  int loss_rank = 0, norm_rank = 0;
   // Of an evaluation, under the name that the log gives it; no figure of the training's course.
   std::optional<double> eval_loss;
   std::string eval_name;
+  // The names under which they stand, in lower case; "" where words say it.
+  std::string step_key, loss_key, norm_key, scale_key, lr_key;
+  Turn turn = Turn::kUnknown;
+  // Its loss was taken away, since such records recur beside those of the steps (survey.h): the
+  // other figures are of the last step.
+  bool other_shape = false;
+  // Every number of the line under its own name, those above among them.
+  std::vector<NamedValue> named;
   bool Any() const {
     return loss || bad_part || grad_norm || scale || lr || skipping || skipped_count;
   }
@@ -49,6 +73,7 @@ class FigureCollector {
     bool known = false;
     int rank = 0;
     double value = 0;
+    std::string key;
   };
   Named found_[kFields];
   std::optional<double> bad_part_;
@@ -60,6 +85,8 @@ class FigureCollector {
 struct Bar {
   std::string_view before;  // of the line that was looked at
   double done = 0;
+  std::optional<double> total;
+  size_t end = 0;  // of the count, in the line
 };
 std::optional<Bar> FindBar(std::string_view line);
 

@@ -19,6 +19,7 @@ constexpr size_t kMaxEntries = 20'000;  // of one folder
 constexpr size_t kMaxFolders = 2'000;   // below the one that was named
 constexpr int kMaxDepth = 4;
 constexpr size_t kRunsNamed = 7;
+constexpr std::string_view kDatabaseMark = "SQLite format 3";
 
 bool IsBelow(const fs::path& root, const fs::path& path) {
   return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
@@ -76,7 +77,7 @@ bool WorthEntering(const std::string& name) {
 // The logs at or below a folder, nearest first. `nearest_only`: not those that lie deeper than the
 // first.
 Result<std::vector<LogFiles>> WalkFolder(const std::string& path, const CancelToken& cancel,
-                                      bool nearest_only, bool& ended_early) {
+                                         bool nearest_only, bool& ended_early) {
   std::deque<std::pair<std::string, int>> rest{{path, 0}};
   std::vector<LogFiles> all;
   int depth = 0;
@@ -119,11 +120,28 @@ Result<LogFiles> FindInFolder(const std::string& path, const CancelToken& cancel
       "Name one of them: " + Join(places, ", ") + ".");
 }
 
+// A SQLite file of another program that a format reads.
+LogFiles FindDatabase(const std::string& path, const FileHead& head) {
+  // The monitor's own says so in its header.
+  constexpr size_t kIdAt = 68;
+  constexpr std::string_view kOwn("MPNY");
+  if (std::string_view(head.bytes).substr(std::min(kIdAt, head.bytes.size()), 4) == kOwn) return {};
+  const auto database = runs::Database::OpenOther(path, CancelToken());
+  if (!database) return {};
+  for (const Format& format : AllFormats()) {
+    if (format.holds && format.holds(**database)) {
+      return {&format, {path}, fs::path(path).parent_path().generic_string()};
+    }
+  }
+  return {};
+}
+
 LogFiles FindFile(const std::string& path) {
   const fs::path file(path);
   const FileHead head{file.filename().generic_string(), Head(path, kHeadBytes)};
   const std::string extension = file.extension().generic_string();
   // A database that is none is told as such.
+  if (head.bytes.starts_with(kDatabaseMark)) return FindDatabase(path, head);
   if (extension == ".db" || extension == ".sqlite" || extension == ".sqlite3") return {};
   for (const Format& format : AllFormats()) {
     if (!head.bytes.empty() && format.fits(head)) {
@@ -136,8 +154,10 @@ LogFiles FindFile(const std::string& path) {
 Error NoFigures(const std::string& path, const Import& import) {
   std::string what = "No loss, gradient norm, loss scale or learning rate was found in " +
                      EscapeControl(path) + " (" + import.counts + ").";
-  for (const std::string& note : import.notes) {
-    if (what.size() + note.size() < 1500) what += " " + note;
+  std::vector<std::string> notes = import.notes;
+  notes.push_back(import.recorder.figures().OthersText());
+  for (const std::string& note : notes) {
+    if (!note.empty() && what.size() + note.size() < 1500) what += " " + note;
   }
   return InvalidInput(what,
                       "Lines like \"step 12 loss 2.31 lr 1e-4\", \"loss=2.31 grad_norm=nan\", JSON "
@@ -152,6 +172,7 @@ Result<Opened> Close(Import& import, Recorder& recorder, const std::string& form
   opened.numbered = import.numbered;
   opened.of_players = import.of_players;
   opened.texts = import.texts;
+  opened.runs = import.runs;
   Recorder::About about;
   about.path = path;
   about.name = import.name.empty() ? name : import.name;
@@ -213,8 +234,12 @@ Result<FoundLogs> FindLogs(const std::string& folder, const CancelToken& cancel)
   return logs;
 }
 
+bool IsDatabaseOfLog(const std::string& path) {
+  return runs::LooksLikeDatabase(path) && FindFile(path).format;
+}
+
 Result<Opened> OpenFile(const std::string& path, const CancelToken& cancel) {
-  if (!runs::LooksLikeDatabase(path)) {
+  if (!runs::LooksLikeDatabase(path) || IsDatabaseOfLog(path)) {
     auto log = OpenLog(path, cancel);
     if (!log) return log.error();
     if (*log) return **std::move(log);
@@ -230,7 +255,7 @@ Result<Opened> OpenFile(const std::string& path, const CancelToken& cancel) {
 Result<Opened> OpenText(std::string_view text, const std::string& name, const CancelToken& cancel) {
   MPN_TRY_ASSIGN(auto recorder, Recorder::Create(cancel));
   Import import(*recorder);
-  MPN_TRY(ReadTextLog(ByteSource::OfText(text), import));
+  MPN_TRY(ReadTextLog(ByteSource::OfText(text), ByteSource::OfText(text), import));
   return Close(import, *recorder, kTextLog.name, name, name);
 }
 

@@ -15,6 +15,7 @@
 #include "base/cancel.h"
 #include "base/result.h"
 #include "engines/runs/database.h"
+#include "engines/runs/import/run_of_file.h"
 
 namespace mpnanny::imports {
 
@@ -26,6 +27,7 @@ struct Opened {
   bool numbered = true;            // false: steps are lines, counted from 0
   bool of_players = false;         // the losses are of two players that learn by each other
   std::string counts;              // of a log: "figures stand in 12 of 30 lines"
+  std::vector<RunOfFile> runs;     // where several follow each other, in the file's order
 };
 
 // The log that `path` (canonical and allowed) is: a file, or a folder that is one run's log;
@@ -45,6 +47,9 @@ struct FoundLogs {
   bool ended_early = false;  // there are more folders than are looked at
 };
 Result<FoundLogs> FindLogs(const std::string& folder, const CancelToken& cancel);
+
+// Whether a file is the database of another program that is read as a log.
+bool IsDatabaseOfLog(const std::string& path);
 
 // A monitor's database, or else a log; the error of what is neither is that of Database::Open.
 Result<Opened> OpenFile(const std::string& path, const CancelToken& cancel);

@@ -11,6 +11,7 @@
 #include "engines/runs/evaluations.h"
 #include "engines/runs/import/scaled_norm.h"
 #include "engines/runs/show.h"
+#include "engines/runs/spoken_faults.h"
 #include "engines/runs/steps.h"
 
 namespace mpnanny {
@@ -111,6 +112,7 @@ Result<std::unique_ptr<Recorder>> Recorder::Create(const CancelToken& cancel) {
   for (const EmbeddedFile& file : EmbeddedSchema()) {
     if (!run(std::string(file.text).c_str())) return NoRoom(opened);
   }
+  if (!recorder->figures_.Create(opened)) return NoRoom(opened);
   recorder->put_ = Writer(opened, kPut);
   recorder->put_event_ =
       Writer(opened, "INSERT INTO event (run_id, step, type, detail) VALUES (1, ?1, ?2, ?3)");
@@ -140,6 +142,14 @@ void Recorder::PutEvaluation(int64_t step, std::string_view name, double loss) {
   PutEvent(step, runs::kEvaluation, runs::EvaluationDetail(name, loss));
 }
 
+void Recorder::PutWord(std::string_view fault, int64_t line, std::string_view text) {
+  constexpr int64_t kMostWords = 100'000;
+  if (words_++ >= kMostWords) return;
+  const Json detail = {{"fault", fault}, {"line", line}, {"text", text.substr(0, 300)}};
+  PutEvent(last_.value_or(0), runs::kSpokenFault,
+           detail.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
 void Recorder::PutException(const PrintedError& error) {
   ended_with_exception_ = true;
   const Json detail = {{"error", error.error}, {"text", error.text}, {"source", error.source}};
@@ -166,6 +176,8 @@ void Recorder::GoBack(int64_t step) {
   ++went_back_;
   if (kept_attempts_ < kAttemptsKept) {
     const int64_t id = 2 + kept_attempts_++;
+    attempts_.push_back(id);
+    figures_.GoBack(step, id);
     Writer before(handle_.get(),
                   "INSERT INTO step SELECT ?1, step, at, duration, loss, lr, loss_scale, grad_norm,"
                   " peak_memory, flags FROM step WHERE run_id=1 AND step IN"
@@ -180,6 +192,7 @@ void Recorder::GoBack(int64_t step) {
       failed_ = NoRoom(handle_.get());
     }
   } else {
+    figures_.GoBack(step, 0);
     Writer drop(handle_.get(), "DELETE FROM step WHERE run_id=1 AND step>=?1");
     drop << step;
     Writer evaluations(handle_.get(), "DELETE FROM event WHERE run_id=1 AND step>=?1");
@@ -192,6 +205,25 @@ void Recorder::GoBack(int64_t step) {
   current_ = {};
 }
 
+int64_t Recorder::KeepAsRun(const std::string& name) {
+  Flush();
+  at_step_.reset();
+  const int64_t id = 2 + kept_attempts_++;
+  names_[id] = name;
+  if (ended_with_exception_) with_exception_.insert(id);
+  ended_with_exception_ = false;
+  figures_.GoBack(INT64_MIN, id);
+  for (const char* sql :
+       {"UPDATE step SET run_id=?1 WHERE run_id=1", "UPDATE event SET run_id=?1 WHERE run_id=1"}) {
+    Writer move(handle_.get(), sql);
+    move << id;
+    if (!move.Run() && !failed_) failed_ = NoRoom(handle_.get());
+  }
+  last_.reset();
+  current_ = {};
+  return id;
+}
+
 Result<void> Recorder::WriteRuns(const About& about) {
   Writer insert(
       handle_.get(),
@@ -201,12 +233,16 @@ Result<void> Recorder::WriteRuns(const About& about) {
   for (int64_t id = 1; id <= 1 + kept_attempts_; ++id) {
     const std::string name =
         id == 1 ? about.name
-                : about.name + ", what stood before it went back (" + std::to_string(id - 1) + ")";
+        : names_.contains(id)
+            ? names_[id]
+            : about.name + ", what stood before it went back (" + std::to_string(id - 1) + ")";
     // The newest of a file is what a bare path means: the run that went on.
     insert << id << std::string_view(name)
            << std::optional(about.started_at - (id == 1 ? 0.0 : 1.0)) << std::optional(ended)
            << std::string_view(about.precision)
-           << std::string_view(id == 1 && ended_with_exception_ ? "exception" : "");
+           << std::string_view((id == 1 && ended_with_exception_) || with_exception_.contains(id)
+                                   ? "exception"
+                                   : "");
     if (!insert.Run()) return NoRoom(handle_.get());
   }
   return {};
@@ -216,6 +252,7 @@ Result<std::unique_ptr<runs::Database>> Recorder::Finish(About& about) {
   Flush();
   put_ = {};
   put_event_ = {};
+  if (!figures_.Finish() && !failed_) failed_ = NoRoom(handle_.get());
   if (failed_) return *failed_;
   MPN_TRY(cancel_.Check());
   if (Full()) {
@@ -226,11 +263,16 @@ Result<std::unique_ptr<runs::Database>> Recorder::Finish(About& about) {
     about.notes.push_back(
         "The log goes back to an earlier step " + runs::Count(went_back_, "time") +
         " (a resumed run): later lines stand for those steps. What stood there before " +
-        (is_file ? "is kept as run \"" + EscapeControl(about.path) + "#2\"" +
-                       (kept_attempts_ > 1 ? " to \"#" + std::to_string(1 + kept_attempts_) + "\""
-                                           : "") +
-                       "."
-                 : std::string("is left out: give it alone to ask about it.")));
+        (is_file && !attempts_.empty()
+             ? "is kept as run \"" + EscapeControl(about.path) + "#" +
+                   std::to_string(attempts_.front()) + "\"" +
+                   (attempts_.size() > 1 ? " to \"#" + std::to_string(attempts_.back()) + "\""
+                                         : "") +
+                   "."
+             : std::string("is left out: give it alone to ask about it.")));
+  }
+  if (std::string others = figures_.OthersText(); !others.empty()) {
+    about.notes.push_back(std::move(others));
   }
   NoteSpacing(handle_.get(), about.notes);
   UnscaleNorms(handle_.get(), about.notes);

@@ -9,8 +9,10 @@
 #include <sqlite3.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "base/cancel.h"
 #include "base/result.h"
 #include "engines/runs/database.h"
+#include "engines/runs/import/figure_store.h"
 #include "engines/runs/import/statement.h"
 #include "engines/runs/import/traceback.h"
 
@@ -45,7 +48,12 @@ class Recorder {
   // The loss of an evaluation after that step, under the log's name for it
   // (engines/runs/evaluations.h reads them).
   void PutEvaluation(int64_t step, std::string_view name, double loss);
+  // Every number that the log prints under a name, at the step that it belongs to.
+  FigureStore& figures() { return figures_; }
   int64_t evaluations() const { return evaluations_; }
+
+  // Words of the log that report a fault (spoken.h).
+  void PutWord(std::string_view fault, int64_t line, std::string_view text);
 
   // The exception that ended the training, at the last step.
   void PutException(const PrintedError& error);
@@ -53,6 +61,10 @@ class Recorder {
   // The steps from `step` on are to be told anew: what was known of them becomes a run of its own,
   // with the steps before it (the last 2,000), as far as there are few such.
   void GoBack(int64_t step);
+
+  // What was put so far is a whole run of a source that holds several, and the next begins: it gets
+  // the number that is given back. (The last run that is put is the first.)
+  int64_t KeepAsRun(const std::string& name);
 
   std::optional<int64_t> last_step() const { return last_; }
   // What is known of the last step.
@@ -88,12 +100,17 @@ class Recorder {
   void PutEvent(int64_t step, std::string_view type, std::string_view detail);
 
   Writer put_, put_event_;  // after handle_: they go first
+  FigureStore figures_;     // as well
   std::optional<int64_t> last_, at_step_;
   StepFigures current_;  // of last_
   StepFigures pending_;  // of at_step_, not yet written
   bool dirty_ = false;
   int64_t steps_ = 0, went_back_ = 0, kept_attempts_ = 0, evaluations_ = 0;
   bool ended_with_exception_ = false;
+  std::map<int64_t, std::string> names_;  // of runs that were kept, by number
+  std::set<int64_t> with_exception_;      // of these
+  std::vector<int64_t> attempts_;         // what stood before the log went back
+  int64_t words_ = 0;
   std::optional<Error> failed_;
 };
 

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "base/text.h"
-#include "engines/runs/import/table.h"
 #include "engines/runs/show.h"
 
 namespace mpnanny::imports {
@@ -46,14 +45,11 @@ void Series::Add(std::string_view name, int64_t step, double value, std::optiona
     if (known.field == Field::kStep || known.field == Field::kEpoch) known.field = Field::kNone;
     known.rank = RankOf(known.field, key);
     known.last_step = step;
+    known.figure = into_.recorder.figures().IdOf(name);
     it = known_.emplace(known.name, std::move(known)).first;
   }
   Known& known = it->second;
-  if (known.field == Field::kNone) {
-    ++known.count;
-    return;
-  }
-  if (values_ - left_out_ > kMaxValues) {
+  if (known.field != Field::kNone && values_ - left_out_ > kMaxValues) {
     ++left_out_;
     return;
   }
@@ -66,6 +62,8 @@ void Series::Add(std::string_view name, int64_t step, double value, std::optiona
   }
   known.last_step = step;
   ++known.count;
+  if (known.figure) into_.recorder.figures().Put(step, {*known.figure, value});
+  if (known.field == Field::kNone) return;
   known.finite_seen = known.finite_seen || std::isfinite(value);
   if (at && std::isfinite(*at)) {
     if (!into_.started_at || *at < *into_.started_at) into_.started_at = at;
@@ -76,6 +74,8 @@ void Series::Add(std::string_view name, int64_t step, double value, std::optiona
 }
 
 void Series::GoBack(Known& known, int64_t step) {
+  if (known.figure) into_.recorder.figures().GoBack(*known.figure, step);
+  if (known.field == Field::kNone) return;
   ++went_back_;
   Writer drop(into_.recorder.handle(), "DELETE FROM scalar WHERE step>=?1 AND name=?2");
   drop << step << known.id;
@@ -93,20 +93,14 @@ void Series::Finish() {
     }
   }
   std::map<int64_t, const Known*> by_id;
-  std::vector<std::string> read, others;
+  std::vector<std::string> read;
   for (const auto& [field, known] : best) {
     by_id[known->id] = known;
     read.push_back(std::string(kFieldNames[static_cast<size_t>(field)]) + " from \"" +
                    EscapeControl(known->name, 80) + "\"");
   }
   WriteSteps(by_id);
-  for (const auto& [name, known] : known_) {
-    if (!by_id.contains(known.id)) others.push_back(EscapeControl(name, 60));
-  }
   if (!read.empty()) into_.notes.push_back("Read: " + Join(read, ", ") + ".");
-  if (std::string text = NotRead("Series", std::move(others)); !text.empty()) {
-    into_.notes.push_back(std::move(text));
-  }
   if (went_back_ > 0) {
     into_.notes.push_back(
         "Step numbers go back to an earlier one (a resumed run): what the later values stand for "

@@ -39,6 +39,7 @@ class Series {
     int rank = 0;
     int64_t count = 0, last_step = 0, stride = 1;
     bool finite_seen = false;
+    std::optional<int32_t> figure;  // where its values are kept under their name
     std::string name;
   };
   void GoBack(Known& known, int64_t step);

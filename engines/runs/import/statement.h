@@ -43,6 +43,9 @@ class Writer {
                         SQLITE_UTF8);
     return *this;
   }
+  void AddBlob(std::string_view bytes) {
+    sqlite3_bind_blob64(statement_.get(), ++at_, bytes.data(), bytes.size(), SQLITE_TRANSIENT);
+  }
 
   // Runs it; false if it failed. For a SELECT: true while there is a row, which Int and Real read.
   bool Run() {

@@ -16,6 +16,19 @@ bool NamesColumn(const std::string& cell) {
   if (cell.empty() || cell.size() > 200) return false;
   size_t at = 0;
   if (NumberAt(cell, at) || std::count(cell.begin(), cell.end(), ' ') > 3) return false;
+  // "loss 3.25" is a figure.
+  const std::string last = cell.substr(cell.rfind(' ') + 1);
+  if (last.size() < cell.size() && last.find('.') != std::string::npos && NumberOf(last)) {
+    return false;
+  }
+  // And so is "Loss:3.25", where "IoU=0.50:0.95" is a name.
+  const size_t colon = cell.find(':');
+  const auto is_word = [](unsigned char c) { return std::isalpha(c) || c == '_' || c == ' '; };
+  if (colon != std::string::npos && colon > 0 &&
+      std::all_of(cell.begin(), cell.begin() + static_cast<ptrdiff_t>(colon), is_word)) {
+    at = cell.find_first_not_of(' ', colon + 1);
+    if (at != std::string::npos && NumberAt(cell, at)) return false;
+  }
   return std::all_of(cell.begin(), cell.end(), [](unsigned char c) {
     return std::isalnum(c) || c >= 0x80 ||
            std::string_view("_/.- ()[]#:%@,").find(static_cast<char>(c)) != std::string_view::npos;
@@ -114,7 +127,7 @@ std::optional<Table> Table::OfHeader(std::string_view line) {
   int best[kFields];
   std::fill(std::begin(best), std::end(best), -1);
   for (size_t i = 0; i < cells.size(); ++i) {
-    Column column{LowerCase(cells[i]), Field::kNone};
+    Column column{cells[i], LowerCase(cells[i]), Field::kNone};
     column.field = FieldOf(column.key);
     table.columns_.push_back(std::move(column));
     const auto field = static_cast<size_t>(table.columns_[i].field);
@@ -141,24 +154,33 @@ bool Table::Has(Field field) const {
                      [&](const Column& column) { return column.field == field; });
 }
 
-std::optional<Figures> Table::Read(std::string_view line) const {
+std::optional<Figures> Table::Read(std::string_view line, FigureStore* names) const {
   const bool aligned = separator_ == ' ';
   const std::vector<std::string> cells = aligned ? AlignedCells(line) : Cells(line, separator_);
   if (cells.size() != columns_.size()) return std::nullopt;
   Figures figures;
   for (size_t i = 0; i < cells.size(); ++i) {
     const Column& column = columns_[i];
-    if (column.field == Field::kNone || cells[i].empty()) continue;
+    if (cells[i].empty() || (column.field == Field::kNone && !names)) continue;
     if (column.field == Field::kLoss) figures.players.Add(column.key);
     auto value = NumberOf(cells[i]);
     if (!value && separator_ == ';') value = NumberOf(WithPoint(cells[i]));
     if (!value && column.field == Field::kEpoch) value = BeforeSlash(cells[i]);
     if (!value) continue;
+    if (const auto id = names ? names->IdOf(column.name) : std::nullopt) {
+      figures.named.push_back({*id, *value});
+    }
+    if (column.field == Field::kNone) continue;
     if (!column.chosen) {
       if (column.field == Field::kLoss && !std::isfinite(*value)) figures.bad_part = value;
       continue;
     }
     if (column.field == Field::kEvalLoss) figures.eval_name = column.key;
+    if (column.field == Field::kLoss) figures.loss_key = column.key;
+    if (column.field == Field::kGradNorm) figures.norm_key = column.key;
+    if (column.field == Field::kScale) figures.scale_key = column.key;
+    if (column.field == Field::kLr) figures.lr_key = column.key;
+    if (column.field == Field::kStep) figures.step_key = column.key;
     std::optional<double>* const into = column.field == Field::kEpoch      ? &figures.epoch
                                         : column.field == Field::kStep     ? &figures.step
                                         : column.field == Field::kLoss     ? &figures.loss
@@ -174,23 +196,6 @@ std::optional<Figures> Table::Read(std::string_view line) const {
     figures.of_bar = true;
   }
   return figures;
-}
-
-std::string Table::OthersText() const {
-  std::vector<std::string> others;
-  for (const Column& column : columns_) {
-    if (!column.chosen && !column.key.empty()) others.push_back(column.key);
-  }
-  return NotRead("Columns", std::move(others));
-}
-
-std::string NotRead(const char* what, std::vector<std::string> names) {
-  constexpr size_t kNamed = 12;
-  if (names.empty()) return "";
-  const size_t more = names.size() > kNamed ? names.size() - kNamed : 0;
-  names.resize(names.size() - more);
-  return std::string(what) + " not read: " + EscapeControl(Join(names, ", "), 600) +
-         (more > 0 ? " and " + std::to_string(more) + " more" : "") + ".";
 }
 
 }  // namespace mpnanny::imports

@@ -22,27 +22,23 @@ class Table {
   // than a part.
   static std::optional<Table> OfHeader(std::string_view line);
 
-  // The figures of a row; nullopt if it has another number of cells.
-  std::optional<Figures> Read(std::string_view line) const;
+  // The figures of a row; nullopt if it has another number of cells. `names`: who numbers the
+  // names of its columns.
+  std::optional<Figures> Read(std::string_view line, FigureStore* names = nullptr) const;
 
   bool Has(Field field) const;
-  // The columns that are not read, as a sentence; "" if there are none.
-  std::string OthersText() const;
   char separator() const { return separator_; }
 
  private:
   struct Column {
-    std::string key;  // in lower case
+    std::string name;  // as the header has it
+    std::string key;   // in lower case
     Field field = Field::kNone;
     bool chosen = false;
   };
   std::vector<Column> columns_;
   char separator_ = ',';
 };
-
-// The names of figures that are not read, as a sentence that begins with `what` ("Columns"): the
-// first dozen; "" if there are none.
-std::string NotRead(const char* what, std::vector<std::string> names);
 
 // The cells of a row, without their quotes and the blanks around them. A doubled quote within
 // quotes stands for one.

@@ -4,8 +4,12 @@
 
 #include "base/text.h"
 #include "engines/runs/import/log_line.h"
-#include "engines/runs/import/placement.h"
-#include "engines/runs/import/table.h"
+#include "engines/runs/import/named_numbers.h"
+#include "engines/runs/import/other_names.h"
+#include "engines/runs/import/runs_of_file.h"
+#include "engines/runs/import/spoken.h"
+#include "engines/runs/import/survey.h"
+#include "engines/runs/import/text_records.h"
 #include "engines/runs/import/traceback.h"
 #include "engines/runs/show.h"
 
@@ -28,10 +32,71 @@ bool FitsText(const FileHead& head) {
 }
 
 Result<void> ReadFiles(const std::vector<std::string>& files, Import& into) {
-  auto source = ByteSource::OfFile(files.front());
-  if (!source) return source.error();
+  MPN_TRY_ASSIGN(auto source, ByteSource::OfFile(files.front()));
+  MPN_TRY_ASSIGN(auto again, ByteSource::OfFile(files.front()));
   into.texts = files;
-  return ReadTextLog(*std::move(source), into);
+  return ReadTextLog(std::move(source), std::move(again), into);
+}
+
+// The numbers of lines that tell of a step or of the training's figures: elsewhere they are
+// settings and sentences.
+class NamesOfLines {
+ public:
+  explicit NamesOfLines(FigureStore& store) : store_(store) {}
+
+  void Add(std::string_view line, Figures& figures) {
+    if (!figures.Any() && !figures.eval_loss && !IsCount(figures.step) && !figures.other_shape) {
+      if (const auto count = CountOfOwn(line)) AddByRollouts(line, *count);
+      AddClasses(line);
+      return;
+    }
+    numbers_.clear();
+    ReadNamedNumbers(line, numbers_);
+    // "validation | loss 2.1": the line says whose figures they are, their names do not.
+    const bool aside = figures.eval_loss && !figures.loss && figures.eval_name == "loss";
+    for (const NamedNumber& number : numbers_) {
+      const auto id = store_.IdOf(aside ? "eval/" + std::string(number.name) : number.name);
+      if (id) figures.named.push_back({*id, number.value});
+    }
+  }
+
+ private:
+  // "vocab_size: 32000" among the settings: what a loss at ln(32000) is told by.
+  void AddClasses(std::string_view line) {
+    if (line.find("vocab_size") == std::string_view::npos &&
+        line.find("num_classes") == std::string_view::npos &&
+        line.find("num_labels") == std::string_view::npos) {
+      return;
+    }
+    numbers_.clear();
+    ReadNamedNumbers(line, numbers_);
+    for (const NamedNumber& number : numbers_) {
+      const bool classes = number.name.ends_with("vocab_size") ||
+                           number.name.ends_with("num_classes") ||
+                           number.name.ends_with("num_labels");
+      if (!classes) continue;
+      if (const auto id = store_.IdOf(number.name)) store_.Put(0, {*id, number.value});
+    }
+  }
+
+  void AddByRollouts(std::string_view line, int64_t count) {
+    numbers_.clear();
+    ReadNamedNumbers(line, numbers_);
+    for (const NamedNumber& number : numbers_) {
+      // The count itself is no figure.
+      if (number.name == "rollout" || number.name == "perf" || number.name == "eval") continue;
+      if (const auto id = store_.IdOf(number.name)) store_.Put(count, {*id, number.value});
+    }
+  }
+
+  FigureStore& store_;  // borrowed
+  std::vector<NamedNumber> numbers_;
+};
+
+// OpenRLHF's line of a step.
+bool TellsWholeStep(std::string_view line, const Figures& figures) {
+  return IsCount(figures.step) && figures.Any() &&
+         line.find("Global step ") != std::string_view::npos;
 }
 
 // "logs/metrics.db#1" of "mpnanny: watching …, recording into logs/metrics.db#1"; "" of others.
@@ -59,62 +124,98 @@ std::string PrecisionOf(const std::string& lower) {
   return "";
 }
 
-Result<void> ReadTextLog(ByteSource source, Import& into) {
-  LineReader lines(std::move(source));
-  Placement placement(into.recorder);
-  std::optional<Table> table;
+Result<void> ReadTextLog(ByteSource source, ByteSource again, Import& into) {
+  // Where lines tell a step whole, bars count micro-batches.
+  Survey of_all, of_lines;
+  bool has_whole_steps = false;
+  TextRecords first(std::move(source), nullptr);
+  for (int64_t read = 1; auto record = first.Next(); ++read) {
+    if (read % 1024 == 0) MPN_TRY(into.recorder.cancel().Check());
+    if (IsOfMonitor(record->line)) continue;
+    of_all.Add(record->figures);
+    if (!record->figures.of_bar) of_lines.Add(record->figures);
+    has_whole_steps = has_whole_steps || TellsWholeStep(record->line, record->figures);
+  }
+  Survey& survey = has_whole_steps ? of_lines : of_all;
+  survey.Settle();
+
+  TextRecords records(std::move(again), &into.recorder.figures());
   TracebackReader traceback;
-  int64_t read = 0, used = 0, cut = 0, rows = 0;
+  NamesOfLines names(into.recorder.figures());
+  RunsOfFile runs_of_file(into);
+  OtherNames others;
+  int64_t read = 0, used = 0, cut = 0, of_tables = 0;
   std::vector<std::string> reruns;
-  bool of_monitor = false;
-  std::string record;  // that the monitor's lines name; escaped
+  bool of_monitor = false, whole_steps = false, only_bars = true;
+  std::string monitors_record;  // that the monitor's lines name; escaped
   while (!into.recorder.Full()) {
-    const auto line = lines.Next();
-    if (!line) break;
-    if (line->empty()) continue;
-    if (IsOfMonitor(*line)) {
+    auto record = records.Next();
+    if (!record) break;
+    const std::string_view line = record->line;
+    if (IsOfMonitor(line)) {
       of_monitor = true;
-      if (record.empty()) record = RecordOf(*line);
+      if (monitors_record.empty()) monitors_record = RecordOf(line);
       continue;
     }
-    if (++read % 1024 == 0) {
-      MPN_TRY(into.recorder.cancel().Check());
+    if (++read % 1024 == 0) MPN_TRY(into.recorder.cancel().Check());
+    of_tables += record->lines - 1;
+    if (record->was_cut) ++cut;
+    Figures& figures = record->figures;
+    if (!has_whole_steps || !figures.of_bar) survey.Judge(figures);
+    if (!record->of_table) names.Add(line, figures);
+    if (figures.turn == Turn::kRun) {
+      runs_of_file.EndRun();
+      if (const auto error = traceback.Take()) into.recorder.PutException(*error);
+      traceback = {};
+      runs_of_file.BeginRun(record->number);
     }
-    if (lines.was_cut()) ++cut;
-    if (!table) table = Table::OfHeader(*line);
-    std::optional<Figures> cells;
-    if (table) cells = table->Read(*line);
-    const bool of_table = cells && cells->Any();
-    rows += of_table ? 1 : 0;
-    const Figures figures = of_table ? *cells : ReadFigures(*line);
+    // OpenRLHF's bars count the micro-batches of one update, which such a line then tells whole.
+    if (!whole_steps && TellsWholeStep(line, figures)) {
+      whole_steps = true;
+      if (only_bars && into.recorder.last_step()) {
+        runs_of_file.SetAside("micro-batches of the first update");
+      }
+    }
+    if (whole_steps && figures.of_bar) continue;
+    if (figures.Any() && !figures.of_bar) only_bars = false;
     if (into.precision.empty() && read <= kSettingsLines) {
-      into.precision = PrecisionOf(LowerCase(*line));
+      into.precision = PrecisionOf(LowerCase(line));
     }
-    if (figures.Any() || figures.eval_loss) ++used;
-    placement.Add(figures);
-    traceback.Add(*line, figures.loss.has_value());
-    if (std::string says = RerunSays(*line);
+    if (figures.loss || figures.bad_part || figures.grad_norm || figures.scale || figures.lr ||
+        figures.eval_loss) {
+      used += record->lines;
+    } else if (used == 0) {
+      others.Add(line);
+    }
+    runs_of_file.Add(record->number, figures);
+    traceback.Add(line, figures.loss.has_value());
+    // A line of figures says them by its numbers ("number of nan iterations: 0").
+    const bool of_figures = figures.loss || figures.grad_norm || figures.lr || figures.eval_loss;
+    if (const auto word = of_figures ? std::nullopt : SpokenFault(line)) {
+      into.recorder.PutWord(*word, record->number, line);
+    }
+    if (std::string says = RerunSays(line);
         !says.empty() && std::find(reruns.begin(), reruns.end(), says) == reruns.end()) {
       reruns.push_back(std::move(says));
     }
   }
-  into.counts = "figures stand in " + std::to_string(used) + " of " + runs::Count(read, "line");
-  placement.Finish();
+  const std::string lines = runs::Count(read + of_tables, "line");
+  into.counts = used > 0 ? "a loss, a gradient norm, a rate or a loss scale was read from " +
+                               std::to_string(used) + " of " + lines
+                         : lines + " were read";
+  if (used == 0) into.notes.push_back(others.Text());
+  runs_of_file.EndRun();
   if (const auto error = traceback.Take()) into.recorder.PutException(*error);
   if (of_monitor) {
     into.notes.push_back(
         "Lines that begin with \"mpnanny:\" are the monitor's own and were not read as the "
         "training's" +
-        (record.empty() ? "."
-                        : "; what it recorded tells more: `mpnanny diagnose " + record + "`."));
+        (monitors_record.empty()
+             ? "."
+             : "; what it recorded tells more: `mpnanny diagnose " + monitors_record + "`."));
   }
-  into.numbered = placement.numbered();
-  into.of_players = placement.of_players();
-  placement.AddNotes(into.notes);
-  // (A sentence may look like a header, and no row follows it.)
-  if (std::string others = rows > 0 ? table->OthersText() : ""; !others.empty()) {
-    into.notes.push_back(std::move(others));
-  }
+  runs_of_file.Finish();
+  survey.AddNotes(into.notes);
   into.notes.insert(into.notes.end(), reruns.begin(), reruns.end());
   if (cut > 0) {
     into.notes.push_back("Of " + runs::Count(cut, "very long line") +

@@ -11,7 +11,8 @@
 namespace mpnanny::imports {
 
 // Reads the figures of every line. Tables within the text ("step,loss" headers) are read as such.
-Result<void> ReadTextLog(ByteSource source, Import& into);
+// It is read twice (survey.h): `again` has the same text.
+Result<void> ReadTextLog(ByteSource source, ByteSource again, Import& into);
 
 // "fp16" | "bf16" | "fp32" if a line in lower case says in which precision the run trains; "" else.
 std::string PrecisionOf(const std::string& lower);

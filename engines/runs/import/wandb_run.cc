@@ -241,9 +241,10 @@ Result<void> Read(const std::vector<std::string>& files, Import& into) {
   into.texts = {output.generic_string()};
   if (into.recorder.steps() > 0) return {};
   auto text = ByteSource::OfFile(output.generic_string());
-  if (!text) return {};
+  auto again = ByteSource::OfFile(output.generic_string());
+  if (!text || !again) return {};
   into.notes.push_back("No loss was logged to it; what the run printed (output.log) was read.");
-  return ReadTextLog(*std::move(text), into);
+  return ReadTextLog(*std::move(text), *std::move(again), into);
 }
 
 }  // namespace

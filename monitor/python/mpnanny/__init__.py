@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._loss_scale import LossScaleCheck, check_loss_scale
+    from ._mismatch import log_mismatch
     from ._plot import plot
     from ._tensor import analyze_tensor
     from .base.alerts import Alert
@@ -34,6 +35,7 @@ __all__ = [
     "check_loss_scale",
     "choose_precision",
     "follow_from_here",
+    "log_mismatch",
     "plot",
     "watch_model",
     "watch_training",
@@ -41,6 +43,7 @@ __all__ = [
 
 _MODULES = {
     "_loss_scale": ("LossScaleCheck", "check_loss_scale"),
+    "_mismatch": ("log_mismatch",),
     "_plot": ("plot",),
     "_tensor": ("analyze_tensor",),
     "base.alerts": ("Alert",),

@@ -15,10 +15,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..programs.compiled import running_eagerly
+from ..compiled.against_eager import MOST_SECONDS as COMPILE_SECONDS
+from ..compiled.against_eager import AgainstEager
+from ..compiled.answer import answer_of
+from ..compiled.outcome import run
+from ..programs.compiled import running_eagerly, uncompiled
 from ..programs.cuda_on_cpu import CudaOnCpu
 from ..programs.eight_bit import GRANULARITIES
-from ..programs.policy import LOW, POLICIES, Policy, full_precision
+from ..programs.policy import COMPILE, LOW, POLICIES, Policy, full_precision, on_this_device
 from ..programs.problem import Problem, fails_in_full_precision, no_cuda
 from ..programs.program import Options, Program
 from ..programs.specification import in_dtype, make_inputs, values_of
@@ -33,6 +37,7 @@ from .said_precision import SaidPrecision, said_precision
 from .shadowed import Measured, measure
 from .verdict import Verdict
 
+MORE_DRAWS = 2  # of inputs, where a compiled program has not parted with the first
 MOST_SECONDS = 20.0  # after which no other policy is tried
 _PRECISIONS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float8_e4m3fn: "fp8"}
 
@@ -60,8 +65,9 @@ def auto_diff(
     `sample` is a tensor, a tuple (positional arguments) or a dict (keyword arguments).
     `target_dtype` is torch.float16, torch.bfloat16, or torch.float8_e4m3fn for FP8 linear layers
     (simulated, gradients in E5M2). `policy`: `cuda-autocast` (what torch.autocast does on CUDA,
-    whatever the machine has), `cpu-autocast`, or `pure` (everything in the dtype). `loss` is called
-    with the result. The model is copied; nothing of it, of the sample or of torch's generators is
+    whatever the machine has), `cpu-autocast`, `pure` (everything in the dtype), or `compile`: the
+    model as it is beside torch.compile's, whatever `target_dtype` is. `loss` is called with the
+    result. The model is copied; nothing of it, of the sample or of torch's generators is
     changed. Returns the dict that the tool `auto_diff` returns; raises Problem.
     """
     if target_dtype not in _PRECISIONS:
@@ -81,7 +87,10 @@ def auto_diff(
     )
     state = torch.get_rng_state()
     try:
-        program = Program(Target(name, lambda: model, ""), values_of(sample), options)
+        made = uncompiled(model) if policy == COMPILE else model
+        program = Program(Target(name, lambda: made, ""), values_of(sample), options)
+        if policy == COMPILE:
+            return compiled_answer(program)
         return _diff(
             program, Policy(policy, _PRECISIONS[target_dtype], device, fp8), rel_warn, rel_error
         )
@@ -99,6 +108,8 @@ def diff_request(request: dict[str, Any], say: Any = lambda done, what: None) ->
     captures = request.get("captures")
     if captures:
         return captured_answer(*_two(captures))
+    if request.get("policy") == COMPILE:
+        return _compiled(request, say)
     said = SaidPrecision() if _is_chosen(request) else said_precision(_file_of(request))
     precision, policies = _chosen(request, said)
     answer = _worst_of(policies, lambda policy: _answered(request, say, precision, policy))
@@ -138,27 +149,88 @@ def _file_of(request: dict[str, Any]) -> str:
     return str(words).rpartition(":")[0]
 
 
-def _answered(request: dict[str, Any], say: Any, precision: str, policy: str) -> dict[str, Any]:
+def compiled_answer(
+    program: Program, say: Any = lambda done, what: None, seconds: float = COMPILE_SECONDS
+) -> dict[str, Any]:
+    """What torch.compile makes of a program beside the program itself. Raises Problem."""
+    device = program.options.device
+    with on_this_device(device):
+        return answer_of(AgainstEager(program, say, seconds).compare())
+
+
+def _compiled(request: dict[str, Any], say: Any) -> dict[str, Any]:
+    if request.get("finding"):
+        raise Problem(
+            "`finding` looks for a loss of precision, not for a compiler's.",
+            "Name the function around the line as `function`, with policy compile.",
+        )
+    device = _device(request)
+    seconds = min(float(request.get("seconds") or COMPILE_SECONDS), COMPILE_SECONDS)
+    with contextlib.ExitStack() as stack:
+        stand_in = CudaOnCpu() if device == "cpu" and not torch.cuda.is_available() else None
+        with stand_in or contextlib.nullcontext():
+            options = _options(request, device)
+            words, seed = list(request.get("input") or []), int(request.get("seed") or 0)
+            inputs = make_inputs(words, seed)
+            say(0.0, "importing the file")
+            target = find_target(request)
+            made = not inputs and "function" in request
+            if made:
+                inputs = inputs_for(target, str(request.get("root") or ""))
+            if stand_in is not None:
+                run(Program(target, inputs, options))  # whether it asks for CUDA
+        # Under a mode a program is compiled in other pieces, so there is one only where it must be.
+        if stand_in is not None and stand_in.asked:
+            stack.enter_context(stand_in)
+        began = time.monotonic()
+        answer = compiled_answer(Program(target, inputs, options), say, seconds)
+        # An overflow or a choice at an edge shows with some inputs only.
+        for more in range(1, MORE_DRAWS + 1 if any("~" in word for word in words) else 1):
+            left = seconds - (time.monotonic() - began)
+            if answer["verdict"] != "clean" or left < 2 * answer["seconds"]["compiled"]:
+                break
+            program = Program(target, make_inputs(words, seed + more), options)
+            answer = compiled_answer(program, say, left)
+            if answer["verdict"] != "clean":
+                answer["limits"].append(
+                    f"Shown with the inputs that seed {seed + more} draws; those of seed {seed} do"
+                    " not part."
+                )
+        if made and inputs:
+            answer["limits"].append(INPUTS_MADE)
+        return answer
+
+
+def _device(request: dict[str, Any]) -> str:
     device = str(request.get("device") or "cpu")
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         raise no_cuda("mpnanny.auto_diff(model, sample)")
+    return device
+
+
+def _options(request: dict[str, Any], device: str) -> Options:
+    loss = request.get("loss")
+    return Options(
+        backward=request.get("backward") is not False,
+        loss=None if not loss else load_callable(str(loss), str(request.get("root") or "")),
+        loss_scale=request.get("loss_scale"),
+        steps=int(request.get("steps") or 0),
+        optimizer=str(request.get("optimizer") or "adamw"),
+        lr=float(request.get("lr") or 1e-3),
+        device=device,
+    )
+
+
+def _answered(request: dict[str, Any], say: Any, precision: str, policy: str) -> dict[str, Any]:
+    device = _device(request)
     with contextlib.ExitStack() as stack:
         if device == "cpu" and not torch.cuda.is_available():
             stack.enter_context(CudaOnCpu())
         root = str(request.get("root") or "")
         seed = int(request.get("seed") or 0)
-        loss = request.get("loss")
-        options = Options(
-            backward=request.get("backward") is not False,
-            loss=None if not loss else load_callable(str(loss), root),
-            loss_scale=request.get("loss_scale"),
-            steps=int(request.get("steps") or 0),
-            optimizer=str(request.get("optimizer") or "adamw"),
-            lr=float(request.get("lr") or 1e-3),
-            device=device,
-        )
+        options = _options(request, device)
         chosen = Policy(policy, precision, device, str(request.get("fp8") or "tensor"))
         limits = (request.get("rel_warn"), request.get("rel_error"))
         if request.get("finding"):

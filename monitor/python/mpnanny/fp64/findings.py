@@ -35,6 +35,7 @@ STANDS_STILL = "stands_still"  # an average that is written and does not move
 SAVED_OTHERWISE = "saved_otherwise"  # than it is held
 STATE_OF_ANOTHER = "state_of_another"  # moments that another parameter's gradients have made
 LOAD_UNDONE = "load_undone"  # loaded weights that the next optimizer step undid
+NOT_REPRODUCED = "not_reproduced"  # other bits out of the same operands
 KINDS = (DIVERGED, RANGE, UNDEFINED, INTEGERS, LOST_CHANGE, AMPLIFIED, FLUSHED, CLIPPED)
 _SEVERITIES = ("ERROR", "WARNING", "INFO")
 

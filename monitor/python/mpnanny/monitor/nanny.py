@@ -72,7 +72,8 @@ class MixedPrecisionNanny:
     (docs/shadow.md): "auto", "every=N", "steps=A-B" or "off"; beside it "layers=GLOB,…" follows
     only what runs inside of these modules, and "eager" runs the shadow steps of what torch.compile
     has made eagerly, whose bits are not those of compiled steps: "every=200 layers=encoder.*,head
-    eager". Wrong arguments raise here; later nothing does.
+    eager"; "replay" runs each deterministic operator again in its own type and compares the bits.
+    Wrong arguments raise here; later nothing does.
     """
 
     def __init__(

@@ -35,6 +35,7 @@ from ..hooks import leaving, taps
 from ..hooks.forward import ForwardHooks
 from ..hooks.graph_operators import unusable
 from ..hooks.graphs import Graphs
+from ..mismatch.listener import Mismatches
 from ..model.kinds import watches
 from ..model.names import LayerNames
 from ..model.optimizers import Optimizers
@@ -181,6 +182,7 @@ class Session:
             UndoneLoads(model, shadow.found),
             MovedWeights(shadow.found, lambda: shadow.rounds_weights),
         )
+        events.add(Mismatches(run))
         if self._ranks > 1:
             comparison = RankComparison(run)
             events.add(comparison, Collectives(run, comparison))

@@ -27,6 +27,7 @@ from . import eight_bit
 pass_through(__file__)
 
 POLICIES = ("cuda-autocast", "cpu-autocast", "pure")
+COMPILE = "compile"  # no precision: what torch.compile makes of it (../compiled)
 AS_IT_RUNS = "as-it-runs"  # no policy around it: what is in 16 bits is so by the program itself
 LOW = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.bfloat16}
 
@@ -210,17 +211,16 @@ def _regions_changed(change: _Change) -> Iterator[None]:
         mode.__init__ = begin  # type: ignore[method-assign]
 
 
+def _on_cpu(device: str, dtype: Any, enabled: bool) -> tuple[str, Any, bool]:
+    return (
+        ("cpu", dtype or torch.float16, enabled) if device == "cuda" else (device, dtype, enabled)
+    )
+
+
 @contextlib.contextmanager
 def _cuda_means_cpu() -> Iterator[None]:
     """`torch.autocast("cuda")` and questions after it mean the CPU's region."""
     is_enabled, dtype_of = torch.is_autocast_enabled, torch.get_autocast_dtype
-
-    def on_cpu(device: str, dtype: Any, enabled: bool) -> tuple[str, Any, bool]:
-        return (
-            ("cpu", dtype or torch.float16, enabled)
-            if device == "cuda"
-            else (device, dtype, enabled)
-        )
 
     patches: dict[str, Any] = {
         "is_autocast_enabled": lambda device="cpu": is_enabled("cpu"),
@@ -231,7 +231,7 @@ def _cuda_means_cpu() -> Iterator[None]:
     for name in known:
         setattr(torch, name, patches[name])
     try:
-        with _regions_changed(on_cpu):
+        with _regions_changed(_on_cpu):
             yield
     finally:
         for name, value in known.items():
@@ -245,6 +245,19 @@ def full_precision(device: str) -> Iterator[None]:
     """
     no_tf32 = contextlib.nullcontext() if device == "cpu" else full_float32()
     with _regions_changed(lambda asked, dtype, enabled: (device, None, False)), no_tf32:
+        yield
+
+
+@contextlib.contextmanager
+def on_this_device(device: str) -> Iterator[None]:
+    """The target as it is: regions of its own code for CUDA mean the CPU where that stands in, by
+    the CPU's own lists. Torch's questions after them stay as they are: Dynamo asks them for each
+    device.
+    """
+    if device != "cpu" or torch.cuda.is_available():
+        yield
+        return
+    with _regions_changed(_on_cpu):
         yield
 
 

@@ -39,6 +39,7 @@ from .changes import Changes
 from .coverage import Coverage
 from .decisions import Decisions
 from .followed import Followed
+from .replay import FAILED, Replay
 from .scale_lane import ScaleLane
 from .tape import Tape
 
@@ -90,6 +91,7 @@ class ShadowMode(StepMode):
         self.looking = True
         self._given_up = False
         self.lane: ScaleLane | None = None  # where a loss scale is used
+        self.replay: Replay | None = None  # where operators run twice in their own type
         self.coverage = Coverage()
         self._decisions = Decisions(self.tape)
         self._fresh: set[int] = set()  # memory that was made in this step without values
@@ -141,9 +143,17 @@ class ShadowMode(StepMode):
             self.restarts["torch.func"] += 1
         except Exception as error:
             self._stop(error)
+        operator = operator_of(func)
+        again = None
+        if self.replay is not None and self.looking and self._site is not None:
+            again = self._replays(lambda replay: replay.before(func, operator, args, kwargs))
+        site = self._site
         self.seconds += time.thread_time() - began
         result = run_as_called(func, args, kwargs)
-        operator = operator_of(func)
+        if again is not None:
+            began = time.thread_time()
+            self._replays(lambda replay: replay.after(again, operator, site, result))
+            self.seconds += time.thread_time() - began
         if self.looking and (
             call is not None or operator.allocates or not self.places.in_optimizer
         ):
@@ -171,6 +181,15 @@ class ShadowMode(StepMode):
                 self._stop(error)
             self.seconds += time.thread_time() - began
         return result
+
+    def _replays(self, work: Callable[[Replay], Any]) -> Any:
+        """None where it cannot be done."""
+        assert self.replay is not None
+        try:
+            return work(self.replay)
+        except Exception:  # no memory, a kernel that refuses: the training goes on
+            self.replay.left_out[FAILED] += 1
+            return None
 
     def give_up(self) -> None:
         """end(), from another thread than the one that may be inside: what is held goes there."""

@@ -265,6 +265,11 @@ class ShadowSteps(StepListener):
         mode = step.mode
         detail = {"restarts": dict(mode.restarts), "own_seconds": round(mode.seconds, 6)}
         detail |= self._followed(mode.followed.scope)
+        if mode.replay is not None:
+            detail["replayed"] = mode.replay.replayed
+            detail["not_replayed"] = [
+                [why, count] for why, count in sorted(mode.replay.left_out.items())
+            ]
         if why != "rerun":
             detail["covered"] = mode.coverage.figures(self._record.layer)
             if self._eager is not None and compiles():

@@ -47,20 +47,23 @@ class Asked:
     last: int = 0
     layers: tuple[str, ...] = ()  # names or globs; empty: everything
     eager: bool = False
+    replay: bool = False  # each deterministic operator runs a second time in its own type
 
 
 def parse(text: str) -> Asked:
-    """Words: `auto`, `off`, `every=N` or `steps=A-B`, and in any order with it `layers=GLOB,…` and
-    `eager`. ValueError for anything else.
+    """Words: `auto`, `off`, `every=N` or `steps=A-B`, and in any order with it `layers=GLOB,…`,
+    `eager` and `replay`. ValueError for anything else.
     """
     layers: tuple[str, ...] = ()
-    eager = False
+    eager = replays = False
     when: list[str] = []
     if not isinstance(text, str):
         raise _wrong(text)
     for word in text.split():
         if word == "eager":
             eager = True
+        elif word == "replay":
+            replays = True
         elif word.startswith("layers="):
             layers += tuple(each for each in word.removeprefix("layers=").split(",") if each)
             if not layers:
@@ -69,13 +72,14 @@ def parse(text: str) -> Asked:
             when.append(word)
     if len(when) > 1 or not text.strip():
         raise _wrong(text)
-    return replace(_when(when[0] if when else "auto", text), layers=layers, eager=eager)
+    asked = _when(when[0] if when else "auto", text)
+    return replace(asked, layers=layers, eager=eager, replay=replays)
 
 
 def _wrong(text: str) -> ValueError:
     return ValueError(
-        f"shadow={text!r} is not one of auto, off, every=N, steps=A-B, with layers=GLOB,… or eager"
-        " beside it"
+        f"shadow={text!r} is not one of auto, off, every=N, steps=A-B, with layers=GLOB,…, eager or"
+        " replay beside it"
     )
 
 
@@ -117,6 +121,11 @@ class Schedule:
         of its dispatcher back afterwards.
         """
         return self._asked.eager
+
+    @property
+    def replays(self) -> bool:
+        """Whether operators run twice in shadow steps, in their own type."""
+        return self._asked.replay
 
     @property
     def plain_seconds(self) -> float | None:

@@ -29,6 +29,7 @@ from .changes import Changes
 from .failing_step import FailingStep
 from .memory import allowance
 from .prelude import Prelude
+from .replay import Replay, rank_of_process
 from .scale_tests import ScaleTests
 from .schedule import Schedule
 from .severities import Severities
@@ -360,6 +361,12 @@ class ShadowSession:
 
     def _make(self) -> ShadowStep:
         self._know()
+        made = self._made()
+        if self._schedule.replays:
+            made.mode.replay = Replay(allowance(), rank_of_process())
+        return made
+
+    def _made(self) -> ShadowStep:
         return ShadowStep(
             self._number,
             self._modules,
@@ -409,6 +416,8 @@ class ShadowSession:
         self._schedule.shadowed(self._count, seconds, cost, ended_early)
         self._sink.shadowed(step, self._why, step.started.seconds())
         self._report(found)
+        if step.mode.replay is not None:
+            self._sink.found(self._number, step.mode.replay.found)
         # Faults of protocol: the arithmetic of later steps is looked at all the same.
         if not ended_early:
             found = self._relations.found(step) + self._scale_tests.found(step)

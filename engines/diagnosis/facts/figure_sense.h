@@ -1,0 +1,24 @@
+// What a figure's name says of the way that is the good one: an accuracy should rise, the loss of
+// an evaluation fall, the length of answers stay.
+//
+// A pure function.
+#ifndef MPNANNY_ENGINES_DIAGNOSIS_FACTS_FIGURE_SENSE_H_
+#define MPNANNY_ENGINES_DIAGNOSIS_FACTS_FIGURE_SENSE_H_
+
+#include <string>
+
+namespace mpnanny::diagnosis {
+
+enum class Sense {
+  kUnknown,
+  kEvaluated,  // a loss or a perplexity of an evaluation: low is good
+  kError,      // an error rate or a distance: low is good
+  kScore,      // an accuracy, a reward: high is good
+  kEntropy,    // of a policy: nothing left of it is bad
+  kLength,     // of what a policy writes: nothing left of it is bad
+};
+Sense SenseOf(const std::string& name);
+
+}  // namespace mpnanny::diagnosis
+
+#endif  // MPNANNY_ENGINES_DIAGNOSIS_FACTS_FIGURE_SENSE_H_

@@ -1,0 +1,33 @@
+// Figures that a log prints beside the loss and that left their level for good: the loss of an
+// evaluation that rose, a score that fell, an entropy or a length of which nothing is left. The
+// training's own loss may look sound then.
+//
+// Plain values; pure function.
+#ifndef MPNANNY_ENGINES_DIAGNOSIS_FACTS_LEFT_FIGURES_H_
+#define MPNANNY_ENGINES_DIAGNOSIS_FACTS_LEFT_FIGURES_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engines/runs/named_figures.h"
+
+namespace mpnanny::diagnosis {
+
+struct LeftFigure {
+  enum class How { kRose, kFell, kCollapsed };
+  How how = How::kRose;
+  std::string name;        // raw
+  bool is_length = false;  // of what a policy writes
+  double best = 0, last = 0;
+  int64_t best_step = 0, last_step = 0;
+  int64_t from = 0;  // the first step from which on it stayed away
+};
+
+// One of each kind, the one that went furthest.
+std::vector<LeftFigure> FindLeftFigures(std::span<const runs::NamedSeries> figures);
+
+}  // namespace mpnanny::diagnosis
+
+#endif  // MPNANNY_ENGINES_DIAGNOSIS_FACTS_LEFT_FIGURES_H_

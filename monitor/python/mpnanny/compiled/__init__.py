@@ -1,0 +1,1 @@
+"""A program as it is written beside what torch.compile makes of it."""

@@ -1,0 +1,1 @@
+"""What a trainer and the engine that samples for it differ by."""
