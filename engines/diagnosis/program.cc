@@ -45,7 +45,8 @@ int Badness(Health verdict) {
 
 // Of several runs in a log's file each is judged: the facts of the worst, else of the last.
 Result<Facts> WorstOfFile(const runs::Source& source, const std::vector<LogHit>& hits,
-                          const cases::CaseLibrary& library, PassTime limit) {
+                          const cases::CaseLibrary& library, const std::string* pasted,
+                          PassTime limit) {
   constexpr size_t kMostJudged = 20;
   constexpr int64_t kFewestLosses = 3;
   std::optional<Facts> worst;
@@ -55,6 +56,7 @@ Result<Facts> WorstOfFile(const runs::Source& source, const std::vector<LogHit>&
     const imports::RunOfFile& each = source.of_file[runs - 1 - back];
     MPN_TRY_ASSIGN(const auto other, runs::OtherOfFile(source, each.run_id));
     MPN_TRY_ASSIGN(auto facts, GatherLog(other, hits, limit));
+    facts.lines = runs::LogLines(other, pasted);
     facts.of_file = OfFile{each.run_id, static_cast<int64_t>(runs),
                            static_cast<int64_t>(runs - back), each.first_line, each.last_line};
     const summary::Summary& steps = facts.summary;
@@ -143,8 +145,10 @@ Result<Facts> FactsOfLog(const runs::Source& source, const ToolContext& context,
     MPN_TRY(FindLogHits(*std::move(text), library, context.cancel, hits));
   }
   const bool bare = source.run.handle.run_id.value_or(1) == 1;
-  if (source.of_file.size() > 1 && bare) return WorstOfFile(source, hits, library, limit);
-  return GatherLog(source, std::move(hits), limit);
+  if (source.of_file.size() > 1 && bare) return WorstOfFile(source, hits, library, pasted, limit);
+  MPN_TRY_ASSIGN(auto facts, GatherLog(source, std::move(hits), limit));
+  facts.lines = runs::LogLines(source, pasted);
+  return facts;
 }
 
 Result<Diagnosed> DiagnoseFacts(const Request& request, const ToolContext& context,
@@ -186,7 +190,8 @@ Result<JudgedRun> JudgeRun(const runs::Source& source, const ToolContext& contex
   if (!asked) return asked.error();
   JudgedRun judged{{}, asked->facts.summary};
   MPN_TRY_ASSIGN(auto decides, OfProgram(source, request, context, *library, *std::move(asked)));
-  judged.verdict = {decides.diagnosis.verdict, decides.diagnosis.headline.English()};
+  judged.verdict = {decides.diagnosis.verdict,
+                    decides.facts.lines.Located(decides.diagnosis.headline.English())};
   return judged;
 }
 

@@ -21,6 +21,8 @@ Json DiagnosisSchema() {
         {{"enum", {"producer", "first_seen", "not_known"}},
          {"description", "How well the layer is known."}}},
        {"how", runs::TextSchema("By what it is known.")},
+       {"log_line", runs::IntegerSchema("Of a log, the line that shows it.", true)},
+       {"log_text", runs::TextSchema("What that line says.", true)},
        {"last_clean_sample", runs::IntegerSchema("Last wholly finite sampled step before.", true)},
        {"carriers", runs::ListSchema(carrier, "Who carried the value on, in order of time.")},
        {"carrier_count", runs::IntegerSchema("All of them.")},

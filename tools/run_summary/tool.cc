@@ -5,6 +5,7 @@
 #include "engines/diagnosis/summary/summary.h"
 #include "engines/pictures/run_pictures.h"
 #include "engines/runs/asked_run.h"
+#include "engines/runs/log_lines.h"
 #include "engines/runs/page.h"
 #include "engines/runs/schema.h"
 
@@ -15,6 +16,8 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   MPN_TRY_ASSIGN(auto source, runs::OpenAskedRun(arguments, context));
   MPN_TRY_ASSIGN(auto summary, Summarize(source, context));
   const size_t bytes = runs::AnswerBytes(arguments, context);
+  const runs::LogLines lines(source);
+  for (std::string& reason : summary.reasons) reason = lines.Located(std::move(reason));
   return ToolOutput{SummaryJson(source, summary, bytes), SummaryText(source, summary, bytes)};
 }
 

@@ -193,6 +193,19 @@ Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
           {"name", subject.name}};
 }
 
+// Where the log has what went wrong, word for word.
+void AddLogLine(const runs::LogLines& lines, Json& first_bad) {
+  if (!first_bad.is_object()) return;
+  const auto line = lines.Of(first_bad["step"].get<int64_t>());
+  const std::string text = line ? lines.Text(*line) : "";
+  first_bad["log_line"] = line ? Json(*line) : Json(nullptr);
+  first_bad["log_text"] = text.empty() ? Json(nullptr) : Json(text);
+}
+
+// What holds sentences, and no names of files.
+constexpr const char* kTexts[] = {"headline", "first_bad",        "hypotheses", "observations",
+                                  "timeline", "next_measurement", "limits",     "zh"};
+
 }  // namespace
 
 Json DiagnosisJson(const Subject& subject, const Facts& facts, const Diagnosis& diagnosis,
@@ -201,6 +214,10 @@ Json DiagnosisJson(const Subject& subject, const Facts& facts, const Diagnosis& 
   for (const Extent& extent : kExtents) {
     json = BuildJson(subject, facts, diagnosis, library, extent);
     if (chinese_too) json["zh"] = ChineseJson(diagnosis, extent);
+    for (const char* key : kTexts) {
+      if (json.contains(key)) facts.lines.Locate(json[key]);
+    }
+    AddLogLine(facts.lines, json["first_bad"]);
     if (DumpJson(json).size() <= bytes) break;
   }
   return json;

@@ -183,7 +183,9 @@ std::string CausesText(const Diagnosis& d, const Extent& extent) {
 
 std::string FirstBadText(const Facts& facts, const Onset& onset, const Extent& extent) {
   std::string text = "\nFirst bad";
+  const auto in_log = facts.lines.Of(onset.step);
   if (facts.numbered || facts.summary.steps > 0) text += ": step " + std::to_string(onset.step);
+  if (in_log && facts.lines.say_their_steps()) text += " (line " + std::to_string(*in_log) + ")";
   if (!onset.phase.empty()) text += ", " + Name(onset.phase);
   text += ": ";
   // The first lines have the whole sentence already.
@@ -205,6 +207,8 @@ std::string FirstBadText(const Facts& facts, const Onset& onset, const Extent& e
     text += " Last wholly finite sample: step " + std::to_string(*onset.last_clean_sample) + ".";
   }
   text += "\n";
+  const std::string printed = in_log ? facts.lines.Text(*in_log) : "";
+  if (!printed.empty()) text += "  The log has there: \"" + printed + "\"\n";
   if (onset.carrier_count == 0) return text;
   text += "  Carried on by: ";
   const size_t shown = std::min(extent.carriers, onset.carriers.size());
@@ -287,8 +291,9 @@ std::string FindingsText(const Subject& subject, const Facts& facts, const Diagn
 
 std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosis& d,
                       const Extent& extent) {
-  return From(subject.folder, HeadText(facts, d, extent)) + SubjectText(subject) +
-         From(subject.folder, FindingsText(subject, facts, d, extent));
+  return facts.lines.Located(From(subject.folder, HeadText(facts, d, extent))) +
+         SubjectText(subject) +
+         facts.lines.Located(From(subject.folder, FindingsText(subject, facts, d, extent)));
 }
 
 }  // namespace

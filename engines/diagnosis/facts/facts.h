@@ -26,6 +26,7 @@
 #include "engines/runs/alert_detail.h"
 #include "engines/runs/alerts.h"
 #include "engines/runs/evaluations.h"
+#include "engines/runs/log_lines.h"
 #include "engines/runs/samples.h"
 #include "engines/runs/sentence.h"
 #include "engines/runs/spoken_faults.h"
@@ -164,6 +165,7 @@ struct Facts {
   bool numbered = true;               // false: that log says no steps, they are its lines
   bool of_players = false;            // a log's losses are of two players that learn by each other
   runs::Evaluations evaluations;      // of a log
+  runs::LogLines lines;               // of a log, where its steps stand
   std::vector<LeftFigure> left;       // of a log
   LoggedRelations logged;             // between the numbers that a log prints
   Progress progress;                  // that a log shows, and standing still

@@ -9,6 +9,7 @@
 #include "engines/diagnosis/summary/markdown.h"
 #include "engines/diagnosis/summary/shadow_block.h"
 #include "engines/diagnosis/summary/stability.h"
+#include "engines/runs/log_lines.h"
 #include "engines/runs/schema.h"
 #include "engines/runs/show.h"
 
@@ -273,7 +274,10 @@ std::string SummaryText(const runs::Source& source, const Summary& s, size_t byt
   text += ".\n";
   text += "Loss: first " + Number(s.loss_first) + ", last " + Number(s.loss_last) + ", min " +
           Number(s.loss_min) +
-          (s.loss_min_step ? " at step " + std::to_string(*s.loss_min_step) : "") + "; " +
+          (s.loss_min_step
+               ? runs::LogLines(source).Located(" at step " + std::to_string(*s.loss_min_step))
+               : "") +
+          "; " +
           Count(s.nonfinite_losses, "non-finite value") + ".\n";
   if (s.scale_first) {
     text += "Loss scale: first " + Number(s.scale_first) + ", last " + Number(s.scale_last) +

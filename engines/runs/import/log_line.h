@@ -6,6 +6,7 @@
 #ifndef MPNANNY_ENGINES_RUNS_IMPORT_LOG_LINE_H_
 #define MPNANNY_ENGINES_RUNS_IMPORT_LOG_LINE_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,6 +52,7 @@ struct Figures {
   // The names under which they stand, in lower case; "" where words say it.
   std::string step_key, loss_key, norm_key, scale_key, lr_key;
   Turn turn = Turn::kUnknown;
+  int64_t line = 0;  // of the file, from 1; 0: its format has none
   // Its loss was taken away, since such records recur beside those of the steps (survey.h): the
   // other figures are of the last step.
   bool other_shape = false;

@@ -255,7 +255,7 @@ Result<Opened> OpenFile(const std::string& path, const CancelToken& cancel) {
 Result<Opened> OpenText(std::string_view text, const std::string& name, const CancelToken& cancel) {
   MPN_TRY_ASSIGN(auto recorder, Recorder::Create(cancel));
   Import import(*recorder);
-  MPN_TRY(ReadTextLog(ByteSource::OfText(text), ByteSource::OfText(text), import));
+  MPN_TRY(ReadTextLog([&] { return Result<ByteSource>(ByteSource::OfText(text)); }, import));
   return Close(import, *recorder, kTextLog.name, name, name);
 }
 

@@ -150,6 +150,10 @@ void Placement::Record(const Figures& figures) {
   row.scale = figures.scale;
   row.lr = figures.lr;
   row.skipped = figures.skipping;
+  row.line = figures.line;
+  // A bar beside the line says it as well.
+  row.says_its_step = assigned_ || announced_ == step || mark_ == step ||
+                      (figures.step && *figures.step == static_cast<double>(step));
   if (figures.skipped_count) AddIterations(figures, step, row);
   if (step != before && !row.scale) row.scale = scale_after_;
   if (step != before || figures.scale) scale_after_ = figures.scale_after;

@@ -25,16 +25,28 @@ constexpr int64_t kAttemptsKept = 20;
 
 // One step's row; what is known already stays where the log says nothing more.
 constexpr std::string_view kPut =
-    "INSERT INTO step (run_id, step, at, loss, lr, loss_scale, grad_norm, flags)"
-    " VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (run_id, step) DO UPDATE SET"
+    "INSERT INTO step (run_id, step, at, loss, lr, loss_scale, grad_norm, flags, log_line,"
+    " says_its_step) VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, nullif(?8, 0), ?9)"
+    " ON CONFLICT (run_id, step) DO UPDATE SET"
     " at = coalesce(excluded.at, at),"
     " loss = CASE WHEN loss IS NULL AND flags & 3 THEN NULL"
     "             WHEN excluded.loss IS NULL AND excluded.flags & 3 THEN NULL"
     "             ELSE coalesce(excluded.loss, loss) END,"
     " lr = coalesce(excluded.lr, lr), loss_scale = coalesce(excluded.loss_scale, loss_scale),"
-    " grad_norm = coalesce(excluded.grad_norm, grad_norm), flags = flags | excluded.flags";
+    " grad_norm = coalesce(excluded.grad_norm, grad_norm), flags = flags | excluded.flags,"
+    " log_line = coalesce(log_line, excluded.log_line)";
+
+// The line of a step is that of its loss.
+void MergeLine(StepFigures& into, const StepFigures& from) {
+  const bool keeps_loss = into.bad_part || (into.loss && !std::isfinite(*into.loss));
+  const bool has_loss = from.loss || from.bad_part;
+  if (from.line == 0 || (into.line > 0 && (keeps_loss || !has_loss))) return;
+  into.line = from.line;
+  into.says_its_step = from.says_its_step;
+}
 
 void Merge(StepFigures& into, const StepFigures& from) {
+  MergeLine(into, from);
   if (from.at) into.at = from.at;
   if (from.loss && !(into.loss && !std::isfinite(*into.loss))) into.loss = from.loss;
   if (from.bad_part) into.bad_part = from.bad_part;
@@ -112,6 +124,11 @@ Result<std::unique_ptr<Recorder>> Recorder::Create(const CancelToken& cancel) {
   for (const EmbeddedFile& file : EmbeddedSchema()) {
     if (!run(std::string(file.text).c_str())) return NoRoom(opened);
   }
+  // engines/runs/log_lines.h reads them.
+  if (!run("ALTER TABLE step ADD COLUMN log_line INTEGER;"
+           "ALTER TABLE step ADD COLUMN says_its_step INTEGER")) {
+    return NoRoom(opened);
+  }
   if (!recorder->figures_.Create(opened)) return NoRoom(opened);
   recorder->put_ = Writer(opened, kPut);
   recorder->put_event_ =
@@ -166,7 +183,8 @@ void Recorder::Flush() {
   if (!dirty_) return;
   dirty_ = false;
   put_ << *at_step_ << Finite(pending_.at) << Finite(pending_.loss) << Finite(pending_.lr)
-       << Finite(pending_.scale) << pending_.grad_norm << FlagsOf(pending_);
+       << Finite(pending_.scale) << pending_.grad_norm << FlagsOf(pending_) << pending_.line
+       << static_cast<int64_t>(pending_.says_its_step);
   if (!put_.Run() && !failed_) failed_ = NoRoom(handle_.get());
 }
 
@@ -180,7 +198,7 @@ void Recorder::GoBack(int64_t step) {
     figures_.GoBack(step, id);
     Writer before(handle_.get(),
                   "INSERT INTO step SELECT ?1, step, at, duration, loss, lr, loss_scale, grad_norm,"
-                  " peak_memory, flags FROM step WHERE run_id=1 AND step IN"
+                  " peak_memory, flags, log_line, says_its_step FROM step WHERE run_id=1 AND step IN"
                   " (SELECT step FROM step WHERE run_id=1 AND step<?2 ORDER BY step DESC"
                   "  LIMIT 2000)");
     before << id << step;

@@ -11,7 +11,9 @@ void RunsOfFile::Add(int64_t line, const Figures& figures) {
     if (now_.first_line == 0) now_.first_line = line;
     now_.last_line = line;
   }
-  placement_->Add(figures);
+  Figures of_line = figures;
+  of_line.line = line;
+  placement_->Add(of_line);
 }
 
 void RunsOfFile::BeginRun(int64_t line) {

@@ -19,7 +19,6 @@ constexpr double kFell = 0.1;  // of its beginning: a loss that fell
 constexpr double kRanksRepeat = 0.3;
 constexpr double kRanksNear = 2;  // strides
 constexpr char kNumbered = '#';
-constexpr char kNoCourse[] = "#";
 constexpr int64_t kPerEvaluation = 3;
 constexpr size_t kMostTotals = 4;  // of a counter whose total tells training and evaluations apart
 constexpr int64_t kComesBack = 2;  // a total, after another

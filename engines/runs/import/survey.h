@@ -25,6 +25,10 @@ class Survey {
   void Add(const Figures& figures);
   // Between the two.
   void Settle();
+  // Whether the records of the course say their steps. After Settle().
+  bool numbered() const {
+    return !course_.empty() && course_ != kNoCourse && course_.back() == '#';
+  }
   // Second reading. Gives the loss of an evaluation's record back as one, takes from a record what
   // is no figure of the course, and says in `turn` whether the counter goes on, went back, or
   // another run begins.
@@ -40,6 +44,7 @@ class Survey {
     int64_t first = 0;   // record
     int64_t moment = 0;  // of the last: what stands twice between two steps counts once
   };
+  static constexpr char kNoCourse[] = "#";
   using Keys = std::map<std::string, Key, std::less<>>;
 
   // Records without a break in their counter.

@@ -32,10 +32,8 @@ bool FitsText(const FileHead& head) {
 }
 
 Result<void> ReadFiles(const std::vector<std::string>& files, Import& into) {
-  MPN_TRY_ASSIGN(auto source, ByteSource::OfFile(files.front()));
-  MPN_TRY_ASSIGN(auto again, ByteSource::OfFile(files.front()));
   into.texts = files;
-  return ReadTextLog(std::move(source), std::move(again), into);
+  return ReadTextLog([&] { return ByteSource::OfFile(files.front()); }, into);
 }
 
 // The numbers of lines that tell of a step or of the training's figures: elsewhere they are
@@ -108,6 +106,35 @@ std::string RecordOf(std::string_view line) {
                                       : EscapeControl(line.substr(at + kInto.size()), kMostBytes);
 }
 
+struct Surveyed {
+  Survey survey;
+  bool has_whole_steps = false;
+};
+
+// Reads all records once. `known` gives steps to them, `learns` is shown those that have none;
+// either may be null.
+Result<Surveyed> SurveyRecords(const OpenSource& open, const CountColumn* known,
+                               CountColumn* learns, const CancelToken& cancel) {
+  // Where lines tell a step whole, bars count micro-batches.
+  Survey of_all, of_lines;
+  bool has_whole_steps = false;
+  MPN_TRY_ASSIGN(auto source, open());
+  TextRecords records(std::move(source), nullptr, known);
+  for (int64_t read = 1; auto record = records.Next(); ++read) {
+    if (read % 1024 == 0) MPN_TRY(cancel.Check());
+    if (IsOfMonitor(record->line)) continue;
+    const Figures& figures = record->figures;
+    of_all.Add(figures);
+    if (!figures.of_bar) of_lines.Add(figures);
+    has_whole_steps = has_whole_steps || TellsWholeStep(record->line, figures);
+    const bool uncounted = figures.loss && !figures.step && !figures.of_bar && !record->of_table;
+    if (learns && uncounted) learns->Add(record->line, figures.epoch);
+  }
+  Surveyed surveyed{has_whole_steps ? std::move(of_lines) : std::move(of_all), has_whole_steps};
+  surveyed.survey.Settle();
+  return surveyed;
+}
+
 }  // namespace
 
 std::string PrecisionOf(const std::string& lower) {
@@ -124,22 +151,18 @@ std::string PrecisionOf(const std::string& lower) {
   return "";
 }
 
-Result<void> ReadTextLog(ByteSource source, ByteSource again, Import& into) {
-  // Where lines tell a step whole, bars count micro-batches.
-  Survey of_all, of_lines;
-  bool has_whole_steps = false;
-  TextRecords first(std::move(source), nullptr);
-  for (int64_t read = 1; auto record = first.Next(); ++read) {
-    if (read % 1024 == 0) MPN_TRY(into.recorder.cancel().Check());
-    if (IsOfMonitor(record->line)) continue;
-    of_all.Add(record->figures);
-    if (!record->figures.of_bar) of_lines.Add(record->figures);
-    has_whole_steps = has_whole_steps || TellsWholeStep(record->line, record->figures);
+Result<void> ReadTextLog(const OpenSource& open, Import& into) {
+  CountColumn column;
+  MPN_TRY_ASSIGN(auto surveyed, SurveyRecords(open, nullptr, &column, into.recorder.cancel()));
+  const bool counts = !surveyed.survey.numbered() && column.Settle();
+  if (counts) {
+    MPN_TRY_ASSIGN(surveyed, SurveyRecords(open, &column, nullptr, into.recorder.cancel()));
   }
-  Survey& survey = has_whole_steps ? of_lines : of_all;
-  survey.Settle();
+  Survey& survey = surveyed.survey;
+  const bool has_whole_steps = surveyed.has_whole_steps;
 
-  TextRecords records(std::move(again), &into.recorder.figures());
+  MPN_TRY_ASSIGN(auto source, open());
+  TextRecords records(std::move(source), &into.recorder.figures(), counts ? &column : nullptr);
   TracebackReader traceback;
   NamesOfLines names(into.recorder.figures());
   RunsOfFile runs_of_file(into);

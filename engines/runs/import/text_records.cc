@@ -90,6 +90,13 @@ TextRecord TextRecords::Read(std::string_view line) {
   if (table_) cells = table_->Read(line, names_);
   record.of_table = cells && cells->Any();
   record.figures = record.of_table ? *std::move(cells) : ReadFigures(line);
+  Figures& figures = record.figures;
+  if (!column_ || !figures.loss || figures.step || record.of_table) return record;
+  if (const auto count = column_->Of(line)) {
+    figures.step = count->done;
+    figures.step_total = count->total;
+    figures.step_key = "[]";
+  }
   return record;
 }
 

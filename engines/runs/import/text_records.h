@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "engines/runs/import/byte_source.h"
+#include "engines/runs/import/count_column.h"
 #include "engines/runs/import/figure_store.h"
 #include "engines/runs/import/log_line.h"
 #include "engines/runs/import/table.h"
@@ -27,8 +28,10 @@ struct TextRecord {
 
 class TextRecords {
  public:
-  // `names` may be null: then figures have no names of their own.
-  TextRecords(ByteSource source, FigureStore* names) : lines_(std::move(source)), names_(names) {}
+  // `names` may be null: then figures have no names of their own. `column` as well: it gives the
+  // step of a record with a loss that does not name it.
+  TextRecords(ByteSource source, FigureStore* names, const CountColumn* column)
+      : lines_(std::move(source)), names_(names), column_(column) {}
 
   // The next line that is not empty; nullopt at the end.
   std::optional<TextRecord> Next();
@@ -38,7 +41,8 @@ class TextRecords {
   TextRecord Read(std::string_view line);
 
   LineReader lines_;
-  FigureStore* names_;
+  FigureStore* names_;         // borrowed
+  const CountColumn* column_;  // borrowed
   std::optional<Table> table_;
   // Rows of a drawn table, and the line behind it.
   std::string rows_, given_, pending_;

@@ -240,11 +240,10 @@ Result<void> Read(const std::vector<std::string>& files, Import& into) {
   if (!fs::is_regular_file(output, ec) || fs::is_symlink(output, ec)) return {};
   into.texts = {output.generic_string()};
   if (into.recorder.steps() > 0) return {};
-  auto text = ByteSource::OfFile(output.generic_string());
-  auto again = ByteSource::OfFile(output.generic_string());
-  if (!text || !again) return {};
+  const auto open = [&] { return ByteSource::OfFile(output.generic_string()); };
+  if (!open()) return {};
   into.notes.push_back("No loss was logged to it; what the run printed (output.log) was read.");
-  return ReadTextLog(*std::move(text), *std::move(again), into);
+  return ReadTextLog(open, into);
 }
 
 }  // namespace

@@ -1,0 +1,56 @@
+// The number that counts a log's records where no name says so: "[10/200] loss 2.31". It is found
+// by how it goes and by nothing else: a whole number that grows by the same from record to record,
+// or begins anew.
+//
+// Text from outside; memory is bounded. A value owned by one reader.
+#ifndef MPNANNY_ENGINES_RUNS_IMPORT_COUNT_COLUMN_H_
+#define MPNANNY_ENGINES_RUNS_IMPORT_COUNT_COLUMN_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mpnanny::imports {
+
+class CountColumn {
+ public:
+  // First reading: a line with a loss and no step. `epoch`: as the line names it.
+  void Add(std::string_view line, std::optional<double> epoch);
+  // Between the two: whether there is such a number.
+  bool Settle();
+
+  struct Count {
+    double done = 0;
+    std::optional<double> total;  // "10/200"
+  };
+  // Of a line of the same shape.
+  std::optional<Count> Of(std::string_view line) const;
+
+ private:
+  static constexpr size_t kStrides = 4;
+  // One number of all lines of a shape.
+  struct Slot {
+    bool counts = true;  // so far: whole numbers, none of a date, a time, a share or with a unit
+    bool is_epoch = true;
+    double first = 0, last = 0;
+    int64_t grows = 0, anew = 0;
+    std::array<std::pair<double, int64_t>, kStrides> strides{};  // and how often
+  };
+  struct Shape {
+    int64_t lines = 0;
+    std::vector<Slot> slots;
+  };
+  static bool Counts(const Slot& slot, int64_t lines);
+
+  std::map<std::string, Shape, std::less<>> shapes_;
+  std::string shape_;  // the chosen one
+  size_t slot_ = 0;
+};
+
+}  // namespace mpnanny::imports
+
+#endif  // MPNANNY_ENGINES_RUNS_IMPORT_COUNT_COLUMN_H_

@@ -1,0 +1,123 @@
+#include "engines/runs/log_lines.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "base/text.h"
+#include "engines/runs/import/byte_source.h"
+#include "engines/runs/import/characters.h"
+
+namespace mpnanny::runs {
+namespace {
+
+constexpr size_t kShownBytes = 160;
+constexpr size_t kMostLineBytes = 2'000;
+
+// A language's words around the number of a step, and those around that of a line.
+struct StepWords {
+  std::string_view before, after, line_before, line_after;
+};
+constexpr StepWords kStepWords[] = {{"step ", "", "line ", ""}, {"第 ", " 步", "第 ", " 行"}};
+
+// Whether what stands at `at` is a quotation, which stays as it is.
+class Quotations {
+ public:
+  explicit Quotations(std::string_view text) : text_(text) {}
+
+  // `at` never falls.
+  bool Hold(size_t at) {
+    for (; at_ < at; ++at_) {
+      const std::string_view rest = text_.substr(at_);
+      if (rest[0] == '\n') {
+        inside_ = false;
+      } else if (rest[0] == '"' || rest[0] == '`') {
+        inside_ = !inside_;
+      } else if (rest.starts_with("“") || rest.starts_with("”")) {
+        inside_ = rest.starts_with("“");
+      }
+    }
+    return inside_;
+  }
+
+ private:
+  std::string_view text_;
+  size_t at_ = 0;
+  bool inside_ = false;
+};
+
+}  // namespace
+
+LogLines::LogLines(const Source& source, const std::string* pasted)
+    : run_id_(source.run.handle.run_id.value_or(1)) {
+  if (source.format.empty() || !source.database->HasColumn("step", "log_line")) return;
+  database_ = source.database;
+  if (!source.texts.empty()) path_ = source.texts.front();
+  if (pasted) pasted_ = std::make_shared<const std::string>(*pasted);
+  auto counted = database_->Prepare(
+      "SELECT 1 FROM step WHERE run_id=?1 AND log_line IS NOT NULL AND NOT says_its_step LIMIT 1");
+  if (!counted) return;
+  const auto found = counted->Bind(1, run_id_).Next();
+  say_their_steps_ = !found || !*found;
+}
+
+std::optional<int64_t> LogLines::Of(int64_t step) const {
+  if (!database_) return std::nullopt;
+  auto row = database_->Prepare("SELECT log_line FROM step WHERE run_id=?1 AND step=?2");
+  if (!row) return std::nullopt;
+  const auto found = row->Bind(1, run_id_).Bind(2, step).Next();
+  return found && *found ? row->Int(0) : std::nullopt;
+}
+
+std::string LogLines::Text(int64_t line) const {
+  if (!pasted_ && path_.empty()) return "";
+  auto source = pasted_ ? Result<imports::ByteSource>(imports::ByteSource::OfText(*pasted_))
+                        : imports::ByteSource::OfFile(path_);
+  if (!source) return "";
+  imports::LineReader lines(*std::move(source), kMostLineBytes);
+  std::string shown;
+  // What a bar of progress draws stands in one line: the last of it is what a reader sees.
+  while (auto next = lines.Next()) {
+    if (lines.number() > line || !database_->cancel().Check()) break;
+    if (lines.number() == line && !next->empty()) shown = *next;
+  }
+  const size_t start = std::min(shown.find_first_not_of(" \t"), shown.size());
+  return EscapeControl(std::string_view(shown).substr(start), kShownBytes);
+}
+
+std::string LogLines::Located(std::string text) const {
+  if (say_their_steps_) return text;
+  for (const StepWords& words : kStepWords) {
+    std::string located;
+    size_t done = 0;
+    Quotations quotations(text);
+    for (size_t at = text.find(words.before); at != std::string::npos;
+         at = text.find(words.before, at + 1)) {
+      if (at < done || quotations.Hold(at) || (at > 0 && imports::IsAlpha(words.before[0]) && imports::IsAlpha(text[at - 1]))) continue;
+      const char* number = text.data() + at + words.before.size();
+      int64_t step = 0;
+      const auto [end, error] = std::from_chars(number, text.data() + text.size(), step);
+      const std::string_view behind(end);
+      const bool fraction = behind.size() > 1 && behind[0] == '.' && imports::IsDigit(behind[1]);
+      if (error != std::errc() || fraction || !behind.starts_with(words.after)) continue;
+      const auto line = Of(step);
+      if (!line) continue;
+      located.append(text, done, at - done).append(words.line_before);
+      located.append(std::to_string(*line)).append(words.line_after);
+      done = static_cast<size_t>(end - text.data()) + words.after.size();
+    }
+    text = located.append(text, done);
+  }
+  return text;
+}
+
+void LogLines::Locate(Json& json) const {
+  if (say_their_steps_) return;
+  if (json.is_string()) {
+    json = Located(json.get<std::string>());
+  } else if (json.is_structured()) {
+    for (Json& each : json) Locate(each);
+  }
+}
+
+}  // namespace mpnanny::runs

@@ -1,0 +1,75 @@
+// The number that counts the records of a log where no name says so
+// (engines/runs/import/count_column.h).
+#include <gtest/gtest.h>
+
+#include "tests/runs/import_files.h"
+
+namespace mpnanny::test {
+namespace {
+
+ReadLog Read(const std::string& text) {
+  TempFolder folder;
+  folder.Write("train.log", text);
+  return ReadAsRun(folder, "train.log");
+}
+
+bool IsNumbered(const ReadLog& log) {
+  return log.notes.find("no step numbers") == std::string::npos;
+}
+
+std::string Loss(int at) { return std::to_string(4 - 0.05 * at); }
+
+TEST(CountColumnTest, AFractionOfAnEpochCounts) {
+  std::string text;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (int batch = 0; batch < 400; batch += 100) {
+      text += "[" + std::to_string(batch) + "/400]  loss: " + Loss(epoch * 4 + batch / 100) + "\n";
+    }
+  }
+  const ReadLog log = Read(text);
+  ASSERT_TRUE(IsNumbered(log)) << log.notes;
+  ASSERT_EQ(log.steps.size(), 12u) << log.notes;
+  EXPECT_EQ(log.steps[1].step, 100);
+  EXPECT_EQ(log.steps[11].step, 1100);
+}
+
+TEST(CountColumnTest, ABareNumberAtTheBeginningCounts) {
+  std::string text;
+  for (int at = 0; at < 10; ++at) text += std::to_string(250 * at) + " : loss " + Loss(at) + "\n";
+  const ReadLog log = Read(text);
+  ASSERT_TRUE(IsNumbered(log)) << log.notes;
+  EXPECT_EQ(log.steps.back().step, 2250);
+}
+
+TEST(CountColumnTest, ALossThatIsNanIsOfTheSameShape) {
+  std::string text;
+  for (int at = 0; at < 10; ++at) {
+    text += std::to_string(5 * at) + " : loss " + (at == 7 ? "nan" : Loss(at)) + "\n";
+  }
+  const ReadLog log = Read(text);
+  ASSERT_EQ(log.steps.size(), 10u) << log.notes;
+  EXPECT_EQ(log.steps[7].step, 35);
+  EXPECT_TRUE(log.steps[7].flags & runs::kLossNan);
+}
+
+// None of these counts records: a time, a date, seconds that passed, a share, what has a unit or a
+// name, a number that stands still.
+TEST(CountColumnTest, WhatDoesNotCountIsNoStep) {
+  const auto of = [](const auto& line) {
+    std::string text;
+    for (int at = 0; at < 12; ++at) text += line(at) + " loss " + Loss(at) + "\n";
+    return Read(text);
+  };
+  const auto number = [](int at) { return std::to_string(at); };
+  EXPECT_FALSE(IsNumbered(of([&](int at) { return "12:" + number(10 + at) + ":00"; })));
+  EXPECT_FALSE(IsNumbered(of([&](int at) { return "2026-11-" + number(10 + at); })));
+  EXPECT_FALSE(IsNumbered(of([&](int at) { return "took " + number(at * at + at % 3); })));
+  EXPECT_FALSE(IsNumbered(of([&](int at) { return number(5 * at) + "%"; })));
+  EXPECT_FALSE(IsNumbered(of([&](int at) { return number(5 * at) + "MB"; })));
+  EXPECT_FALSE(IsNumbered(of([&](int at) { return number(5 * at) + " images,"; })));
+  EXPECT_FALSE(IsNumbered(of([&](int at) { return "seen: " + number(5 * at) + ","; })));
+  EXPECT_FALSE(IsNumbered(of([](int) { return std::string("16 workers,"); })));
+}
+
+}  // namespace
+}  // namespace mpnanny::test
