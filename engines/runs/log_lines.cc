@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kShownBytes = 160;
 constexpr size_t kMostLineBytes = 2'000;
+constexpr size_t kMostNamed = 4;
 
 // A language's words around the number of a step, and those around that of a line.
 struct StepWords {
@@ -69,20 +70,47 @@ std::optional<int64_t> LogLines::Of(int64_t step) const {
   return found && *found ? row->Int(0) : std::nullopt;
 }
 
-std::string LogLines::Text(int64_t line) const {
-  if (!pasted_ && path_.empty()) return "";
+std::vector<LogLines::Line> LogLines::NamedIn(std::string_view text) const {
+  std::vector<Line> named;
+  if (!pasted_ && path_.empty()) return named;
+  for (size_t at = 0; at < text.size() && named.size() < kMostNamed; ++at) {
+    const std::string_view rest = text.substr(at);
+    const bool step = rest.starts_with("step ");
+    if (!step && !rest.starts_with("line ")) continue;
+    int64_t number = 0;
+    const char* const from = rest.data() + 5;
+    const auto [end, error] = std::from_chars(from, rest.data() + rest.size(), number);
+    const auto line = error != std::errc() ? std::nullopt
+                      : step               ? Of(number)
+                                           : std::optional(number);
+    const bool known = line && std::any_of(named.begin(), named.end(),
+                                           [&](const Line& each) { return each.number == *line; });
+    if (line && !known) named.push_back({*line, ""});
+  }
+  ReadTexts(named);
+  std::erase_if(named, [](const Line& line) { return line.text.empty(); });
+  return named;
+}
+
+void LogLines::ReadTexts(std::vector<Line>& named) const {
+  if (named.empty()) return;
+  int64_t last = 0;
+  for (const Line& line : named) last = std::max(last, line.number);
   auto source = pasted_ ? Result<imports::ByteSource>(imports::ByteSource::OfText(*pasted_))
                         : imports::ByteSource::OfFile(path_);
-  if (!source) return "";
+  if (!source) return;
   imports::LineReader lines(*std::move(source), kMostLineBytes);
-  std::string shown;
-  // What a bar of progress draws stands in one line: the last of it is what a reader sees.
   while (auto next = lines.Next()) {
-    if (lines.number() > line || !database_->cancel().Check()) break;
-    if (lines.number() == line && !next->empty()) shown = *next;
+    if (lines.number() > last || !database_->cancel().Check()) return;
+    const size_t start = std::min(next->find_first_not_of(" \t"), next->size());
+    if (start == next->size()) continue;
+    for (Line& line : named) {
+      // What a bar of progress draws stands in one line: the last of it is what a reader sees.
+      if (line.number == lines.number()) {
+        line.text = EscapeControl(next->substr(start), kShownBytes);
+      }
+    }
   }
-  const size_t start = std::min(shown.find_first_not_of(" \t"), shown.size());
-  return EscapeControl(std::string_view(shown).substr(start), kShownBytes);
 }
 
 std::string LogLines::Located(std::string text) const {
@@ -93,7 +121,9 @@ std::string LogLines::Located(std::string text) const {
     Quotations quotations(text);
     for (size_t at = text.find(words.before); at != std::string::npos;
          at = text.find(words.before, at + 1)) {
-      if (at < done || quotations.Hold(at) || (at > 0 && imports::IsAlpha(words.before[0]) && imports::IsAlpha(text[at - 1]))) continue;
+      if (at < done || quotations.Hold(at) ||
+          (at > 0 && imports::IsAlpha(words.before[0]) && imports::IsAlpha(text[at - 1])))
+        continue;
       const char* number = text.data() + at + words.before.size();
       int64_t step = 0;
       const auto [end, error] = std::from_chars(number, text.data() + text.size(), step);

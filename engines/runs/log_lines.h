@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "engines/runs/run.h"
@@ -27,8 +28,13 @@ class LogLines {
   // Whether each line prints the number of its step.
   bool say_their_steps() const { return say_their_steps_; }
 
-  // What stands in that line, escaped and at most 160 bytes of it; "" if it cannot be read.
-  std::string Text(int64_t line) const;
+  struct Line {
+    int64_t number = 0;
+    std::string text;  // escaped, at most 160 bytes
+  };
+  // The lines that `text` names, itself or by their steps, word for word; at most four. None where
+  // the log cannot be read again.
+  std::vector<Line> NamedIn(std::string_view text) const;
 
   // Where the log does not print the numbers of its steps: `text` (English or Chinese) with the
   // line in place of each step, "line 70" for "step 61".
@@ -37,6 +43,8 @@ class LogLines {
   void Locate(Json& json) const;
 
  private:
+  void ReadTexts(std::vector<Line>& named) const;
+
   std::shared_ptr<Database> database_;
   int64_t run_id_ = 0;
   bool say_their_steps_ = true;

@@ -52,6 +52,60 @@ TEST(CountColumnTest, ALossThatIsNanIsOfTheSameShape) {
   EXPECT_TRUE(log.steps[7].flags & runs::kLossNan);
 }
 
+TEST(CountColumnTest, AColumnThatFillsUp) {
+  std::string text;
+  for (int at = 1; at <= 120; ++at) {
+    const std::string count = std::to_string(at);
+    text += "E" + std::string(3 - count.size(), ' ') + count + "/500 | Loss:" + Loss(at % 20) +
+            " | ETA:" + std::to_string(300 - at) + ".5min\n";
+  }
+  const ReadLog log = Read(text);
+  ASSERT_EQ(log.steps.size(), 120u) << log.notes;
+  EXPECT_EQ(log.steps.front().step, 1);
+  EXPECT_EQ(log.steps.back().step, 120);
+}
+
+// Where every third record has another form, none of them is the log's.
+TEST(CountColumnTest, RecordsOfSeveralFormsAreLeftAsTheyAre) {
+  std::string text;
+  for (int at = 0; at < 30; ++at) {
+    text += "[" + std::to_string(at) + "/30] loss " + Loss(at) + (at % 3 == 0 ? " *\n" : "\n");
+  }
+  const ReadLog log = Read(text);
+  EXPECT_FALSE(IsNumbered(log)) << log.notes;
+  EXPECT_EQ(log.steps.size(), 30u);
+}
+
+// Where no loss is printed at all the records are those of the scores.
+TEST(CountColumnTest, ALogOfScoresAloneIsRead) {
+  TempFolder folder;
+  std::string rises = "True\nFalse\n", stays = rises;
+  for (int at = 1; at <= 30; ++at) {
+    const std::string line = "Train epoch " + std::to_string(at) + ", total time 18.9, accuracy:";
+    rises += line + std::to_string(11 + 2 * at) + "\n";
+    stays += line + "0.0\n";
+  }
+  folder.Write("rises.log", rises);
+  folder.Write("stays.log", stays);
+  const auto verdict = [&](const char* run) {
+    auto output = Call("diagnose_run", {{"run", run}}, folder.path());
+    EXPECT_TRUE(output) << (output ? "" : output.error().Text());
+    return output ? output->structured["verdict"] : Json();
+  };
+  EXPECT_EQ(verdict("rises.log"), "healthy");
+  EXPECT_NE(verdict("stays.log"), "healthy");
+  EXPECT_EQ(ReadAsRun(folder, "rises.log").steps.size(), 30u);
+}
+
+// A number whose name says nothing of a training is no record of one.
+TEST(CountColumnTest, NumbersOfNoTrainingAreNotRead) {
+  std::string text;
+  for (int at = 1; at <= 30; ++at) text += "copied file " + std::to_string(at) + ", bytes: 12\n";
+  TempFolder folder;
+  folder.Write("copy.log", text);
+  EXPECT_NE(ReadAsRun(folder, "copy.log").error, "");
+}
+
 // None of these counts records: a time, a date, seconds that passed, a share, what has a unit or a
 // name, a number that stands still.
 TEST(CountColumnTest, WhatDoesNotCountIsNoStep) {

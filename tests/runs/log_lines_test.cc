@@ -38,11 +38,10 @@ TEST(LogLinesTest, StepsThatTheLogDoesNotPrintAreLines) {
   // One line, then eleven an epoch: the first batch of the third is the 25th line.
   const ToolOutput output = AnswerAbout(Epochs(4, 3));
   EXPECT_TRUE(Has(output.text, "first bad line 25: the loss is NaN")) << output.text;
-  EXPECT_TRUE(Has(output.text, "The log has there: \"[0/100] loss: nan\"")) << output.text;
+  EXPECT_TRUE(Has(output.text, "In the log:\n  line 25: \"[0/100] loss: nan\"")) << output.text;
   EXPECT_FALSE(Has(output.text, "step 2")) << output.text;
-  const Json& first = output.structured["first_bad"];
-  EXPECT_EQ(first["log_line"], 25);
-  EXPECT_EQ(first["log_text"], "[0/100] loss: nan");
+  EXPECT_EQ(output.structured["log_lines"],
+            Json::parse(R"([{"line": 25, "text": "[0/100] loss: nan"}])"));
   EXPECT_TRUE(Has(output.structured["headline"], "line 25")) << output.structured["headline"];
 }
 
@@ -53,8 +52,8 @@ TEST(LogLinesTest, StepsThatItPrintsStayAndHaveTheirLine) {
   }
   const ToolOutput output = AnswerAbout(log);
   EXPECT_TRUE(Has(output.text, "First bad: step 400 (line 9)")) << output.text;
-  EXPECT_TRUE(Has(output.text, "The log has there: \"step 400 loss nan\"")) << output.text;
-  EXPECT_EQ(output.structured["first_bad"]["log_line"], 9);
+  EXPECT_TRUE(Has(output.text, "In the log:\n  line 9: \"step 400 loss nan\"")) << output.text;
+  EXPECT_EQ(output.structured["log_lines"][0]["line"], 9);
 }
 
 // Of lines that ranks print for one step the bad one is named.
@@ -67,15 +66,15 @@ TEST(LogLinesTest, TheLineIsThatOfTheLossThatCounts) {
              (bad ? "nan" : "1.5") + "\n";
     }
   }
-  EXPECT_EQ(AnswerAbout(log).structured["first_bad"]["log_line"], 26);
+  EXPECT_EQ(AnswerAbout(log).structured["log_lines"][0]["line"], 26);
 }
 
 TEST(LogLinesTest, APastedLogIsQuotedAsWell) {
   TempFolder folder;
   auto output = Call("diagnose_run", {{"log_text", Epochs(3, 2)}}, folder.path());
   ASSERT_TRUE(output) << output.error().Text();
-  EXPECT_EQ(output->structured["first_bad"]["log_line"], 14);
-  EXPECT_EQ(output->structured["first_bad"]["log_text"], "[0/100] loss: nan");
+  EXPECT_EQ(output->structured["log_lines"],
+            Json::parse(R"([{"line": 14, "text": "[0/100] loss: nan"}])"));
 }
 
 TEST(LogLinesTest, AMonitoredRunHasNone) {
@@ -98,7 +97,8 @@ class LocatedTest : public ::testing::Test {
 };
 
 TEST_F(LocatedTest, EnglishAndChinese) {
-  EXPECT_EQ(lines_->Located("It rose at step 1, from step 0 on."), "It rose at line 3, from line 2 on.");
+  EXPECT_EQ(lines_->Located("It rose at step 1, from step 0 on."),
+            "It rose at line 3, from line 2 on.");
   EXPECT_EQ(lines_->Located("从第 2 步到结束"), "从第 4 行到结束");
 }
 

@@ -247,13 +247,13 @@ TEST(SurveyTest, OtherFiguresAreNamedWhereNoLossIs) {
   std::string text, table = "episode,reward\n", prose;
   for (int epoch = 1; epoch <= 5; ++epoch) {
     const std::string n = std::to_string(epoch);
-    text += "Train epoch " + n + ", total time 21." + n + ", accuracy:11." + n + "\n";
+    text += "Train epoch " + n + ", total time 21." + n + ", throughput:11." + n + "\n";
     table += n + ",3" + n + "\n";
     prose += "nothing to see\n";
   }
   const std::string named = Surveyed(text).error;
   EXPECT_NE(named.find("It prints"), std::string::npos) << named;
-  EXPECT_NE(named.find("\"accuracy\""), std::string::npos) << named;
+  EXPECT_NE(named.find("\"throughput\""), std::string::npos) << named;
   EXPECT_EQ(named.find("figures stand in"), std::string::npos) << named;
   EXPECT_NE(Surveyed(table).error.find("It prints \"episode\", \"reward\""), std::string::npos)
       << Surveyed(table).error;

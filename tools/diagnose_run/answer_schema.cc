@@ -21,8 +21,6 @@ Json DiagnosisSchema() {
         {{"enum", {"producer", "first_seen", "not_known"}},
          {"description", "How well the layer is known."}}},
        {"how", runs::TextSchema("By what it is known.")},
-       {"log_line", runs::IntegerSchema("Of a log, the line that shows it.", true)},
-       {"log_text", runs::TextSchema("What that line says.", true)},
        {"last_clean_sample", runs::IntegerSchema("Last wholly finite sampled step before.", true)},
        {"carriers", runs::ListSchema(carrier, "Who carried the value on, in order of time.")},
        {"carrier_count", runs::IntegerSchema("All of them.")},
@@ -50,12 +48,15 @@ Json DiagnosisSchema() {
        {"message", runs::TextSchema("What is found.")},
        {"near_producer", {{"type", "boolean"}, {"description", "Within 40 lines of it."}}},
        {"cases", runs::ListSchema(texts, "Cases that explain it.")}});
+  const Json log_line = runs::ObjectSchema(
+      {{"line", runs::IntegerSchema("From 1.")}, {"text", runs::TextSchema("As it stands there.")}});
   const Json moment = runs::ObjectSchema(
       {{"step", runs::IntegerSchema("Step.")}, {"what", runs::TextSchema("What happened.")}});
   return runs::ObjectSchema(
       {{"verdict", {{"enum", {"healthy", "broken", "degraded", "not_established"}}}},
        {"headline", runs::TextSchema("The verdict and its reason in a sentence.")},
        {"first_bad", first_bad},
+       {"log_lines", runs::ListSchema(log_line, "Of a log, the lines that this is about.")},
        {"hypotheses", runs::ListSchema(hypothesis, "Causes, most likely first.")},
        {"hypotheses_left_out", runs::IntegerSchema("Less likely ones that did not fit.")},
        {"shadow", runs::ListSchema(runs::FindingSchema("By shadow steps."), "What they measured.")},

@@ -16,6 +16,12 @@ std::vector<std::string> Cut(const std::vector<runs::Sentence>& sentences, size_
   return cut;
 }
 
+std::string AboutLog(const Facts& facts, const Diagnosis& d) {
+  std::string text = facts.lines.Located(d.reason.English());
+  if (d.first_bad) text += " step " + std::to_string(d.first_bad->step);
+  return text;
+}
+
 std::string TitleOf(const Hypothesis& h, runs::Language language) {
   if (!h.title.empty() || !h.cause) return h.title.In(language);
   return runs::Sentence::InEach(h.cause->title, h.cause->title_zh).In(language);

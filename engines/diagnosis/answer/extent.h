@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engines/diagnosis/cases/rank.h"
+#include "engines/diagnosis/diagnosis.h"
 
 namespace mpnanny::diagnosis {
 
@@ -29,6 +30,9 @@ inline constexpr size_t kCodeFindings = 3;
 // The first `most` sentences, each within `bytes`.
 std::vector<std::string> Cut(const std::vector<runs::Sentence>& sentences, size_t most,
                              size_t bytes, runs::Language language = runs::Language::kEnglish);
+
+// What an answer about a log says first, with the places that it names.
+std::string AboutLog(const Facts& facts, const Diagnosis& d);
 
 // What was measured; of a cause that nothing was measured of, its case's title.
 std::string TitleOf(const Hypothesis& h, runs::Language language = runs::Language::kEnglish);

@@ -193,13 +193,12 @@ Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
           {"name", subject.name}};
 }
 
-// Where the log has what went wrong, word for word.
-void AddLogLine(const runs::LogLines& lines, Json& first_bad) {
-  if (!first_bad.is_object()) return;
-  const auto line = lines.Of(first_bad["step"].get<int64_t>());
-  const std::string text = line ? lines.Text(*line) : "";
-  first_bad["log_line"] = line ? Json(*line) : Json(nullptr);
-  first_bad["log_text"] = text.empty() ? Json(nullptr) : Json(text);
+Json LogLinesJson(const Facts& facts, const Diagnosis& d) {
+  Json lines = Json::array();
+  for (const runs::LogLines::Line& line : facts.lines.NamedIn(AboutLog(facts, d))) {
+    lines.push_back({{"line", line.number}, {"text", line.text}});
+  }
+  return lines;
 }
 
 // What holds sentences, and no names of files.
@@ -217,7 +216,7 @@ Json DiagnosisJson(const Subject& subject, const Facts& facts, const Diagnosis& 
     for (const char* key : kTexts) {
       if (json.contains(key)) facts.lines.Locate(json[key]);
     }
-    AddLogLine(facts.lines, json["first_bad"]);
+    json["log_lines"] = LogLinesJson(facts, diagnosis);
     if (DumpJson(json).size() <= bytes) break;
   }
   return json;

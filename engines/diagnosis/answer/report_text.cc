@@ -207,8 +207,6 @@ std::string FirstBadText(const Facts& facts, const Onset& onset, const Extent& e
     text += " Last wholly finite sample: step " + std::to_string(*onset.last_clean_sample) + ".";
   }
   text += "\n";
-  const std::string printed = in_log ? facts.lines.Text(*in_log) : "";
-  if (!printed.empty()) text += "  The log has there: \"" + printed + "\"\n";
   if (onset.carrier_count == 0) return text;
   text += "  Carried on by: ";
   const size_t shown = std::min(extent.carriers, onset.carriers.size());
@@ -249,6 +247,15 @@ std::string From(const std::string& folder, const std::string& text) {
     at += prefix.size();
   }
   return shorter;
+}
+
+// The lines of the log that the first ones are about, word for word.
+std::string InLogText(const Facts& facts, const Diagnosis& d) {
+  std::string text;
+  for (const runs::LogLines::Line& line : facts.lines.NamedIn(AboutLog(facts, d))) {
+    text += "  line " + std::to_string(line.number) + ": \"" + line.text + "\"\n";
+  }
+  return text.empty() ? "" : "\nIn the log:\n" + text;
 }
 
 std::string FindingsText(const Subject& subject, const Facts& facts, const Diagnosis& d,
@@ -292,7 +299,7 @@ std::string FindingsText(const Subject& subject, const Facts& facts, const Diagn
 std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosis& d,
                       const Extent& extent) {
   return facts.lines.Located(From(subject.folder, HeadText(facts, d, extent))) +
-         SubjectText(subject) +
+         SubjectText(subject) + InLogText(facts, d) +
          facts.lines.Located(From(subject.folder, FindingsText(subject, facts, d, extent)));
 }
 

@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 #include "engines/diagnosis/detectors/detector.h"
-#include "engines/diagnosis/facts/figure_sense.h"
+#include "engines/runs/figure_sense.h"
 #include "engines/runs/import/field.h"
 #include "engines/runs/show.h"
 
@@ -16,8 +16,9 @@ bool EvaluatesBetter(const Progress& progress) {
   const auto& evaluations = progress.evaluations;
   return std::any_of(scores.begin(), scores.end(),
                      [](const Improved& each) { return imports::IsAside(LowerCase(each.name)); }) ||
-         std::any_of(evaluations.begin(), evaluations.end(),
-                     [](const Improved& each) { return SenseOf(each.name) == Sense::kError; });
+         std::any_of(evaluations.begin(), evaluations.end(), [](const Improved& each) {
+           return runs::SenseOf(each.name) == runs::Sense::kError;
+         });
 }
 
 }  // namespace

@@ -67,6 +67,8 @@ FailedCall ParseFailedCall(int64_t step, const Json& detail) {
   call.text = TextOf(detail, "text");
   call.function = TextOf(detail, "function");
   call.source = TextOf(detail, "source");
+  const Json& line = ValueAt(detail, {"line"});
+  if (line.is_number_integer()) call.line = line.get<int64_t>();
   call.through_mode = ValueAt(detail, {"through_mode"}) == true;
   const Json& tensors = ValueAt(detail, {"tensors"});
   if (!tensors.is_array()) return call;
@@ -103,8 +105,10 @@ runs::Sentence FailedCallText(const FailedCall& call) {
   if (!call.text.empty()) error += ": " + EscapeControl(call.text, 200);
   while (error.ends_with('.') || error.ends_with(' ')) error.pop_back();
   Sentence text(
-      Form("The training ended at step {0} with {1}{2}.", "训练在第 {0} 步因 {1}{2} 终止。"),
-      {call.step, std::move(error),
+      call.line > 0
+          ? Form("The training ended at line {0} with {1}{2}.", "训练在第 {0} 行因 {1}{2} 终止。")
+          : Form("The training ended at step {0} with {1}{2}.", "训练在第 {0} 步因 {1}{2} 终止。"),
+      {call.line > 0 ? call.line : call.step, std::move(error),
        call.source.empty()
            ? Sentence()
            : Sentence(Form(" ({0})", "（{0}）"), {EscapeControl(call.source, 200)})});

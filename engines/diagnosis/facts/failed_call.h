@@ -26,6 +26,7 @@ struct FailedCall {
   std::string error, text;       // "IndexError" and its words; raw
   std::string function, source;  // of the call; file:line of the training's own code; raw
   std::vector<GivenTensor> tensors;
+  int64_t line = 0;           // of the log that prints it; 0: it was recorded
   bool through_mode = false;  // raised in a step whose operators the monitor called
 };
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "engines/diagnosis/facts/figure_sense.h"
+#include "engines/runs/figure_sense.h"
 
 namespace mpnanny::diagnosis {
 namespace {
@@ -23,16 +23,16 @@ constexpr double kCollapsedTo = 0.02;
 
 // What of its kind would be worse.
 std::optional<How> WorseIs(const std::string& name) {
-  switch (SenseOf(name)) {
-    case Sense::kEvaluated:
+  switch (runs::SenseOf(name)) {
+    case runs::Sense::kEvaluated:
       // "valid_loss_1" is one of several parts, and what is evaluated is their sum.
       return !name.empty() && std::isdigit(static_cast<unsigned char>(name.back()))
                  ? std::nullopt
                  : std::optional(How::kRose);
-    case Sense::kScore:
+    case runs::Sense::kScore:
       return How::kFell;
-    case Sense::kEntropy:
-    case Sense::kLength:
+    case runs::Sense::kEntropy:
+    case runs::Sense::kLength:
       return How::kCollapsed;
     default:
       return std::nullopt;
@@ -68,7 +68,7 @@ std::optional<LeftFigure> LeftBy(const runs::NamedSeries& series, How how) {
   LeftFigure left;
   left.how = how;
   left.name = series.name;
-  left.is_length = SenseOf(series.name) == Sense::kLength;
+  left.is_length = runs::SenseOf(series.name) == runs::Sense::kLength;
   left.last = points.back().second;
   left.last_step = points.back().first;
   // Single values may be thrown out: the level that a tenth of the values reached.

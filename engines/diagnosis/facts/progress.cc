@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "engines/diagnosis/facts/figure_sense.h"
 #include "engines/diagnosis/facts/median.h"
+#include "engines/runs/figure_sense.h"
 #include "engines/runs/import/field.h"
 
 namespace mpnanny::diagnosis {
@@ -155,11 +155,13 @@ Progress FindProgress(const BlockSeries& losses, std::span<const runs::NamedSeri
     if (lives && imports::FieldOf(LowerCase(series.name)) == imports::Field::kLoss) {
       if (auto ended = EndsAtZero(series)) progress.ended_part = *std::move(ended);
     }
-    const Sense sense = SenseOf(series.name);
-    if (sense != Sense::kEvaluated && sense != Sense::kError && sense != Sense::kScore) continue;
+    const runs::Sense sense = runs::SenseOf(series.name);
+    if (sense != runs::Sense::kEvaluated && sense != runs::Sense::kError &&
+        sense != runs::Sense::kScore)
+      continue;
     BlockSeries values;
     for (const auto& [step, value] : series.values) values.Add(step, value);
-    const bool score = sense == Sense::kScore;
+    const bool score = sense == runs::Sense::kScore;
     if (score && values.count() >= kFewestZeros) {
       ++progress.scores_seen;
       if (IsZero(series)) {

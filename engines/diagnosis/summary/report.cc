@@ -277,8 +277,7 @@ std::string SummaryText(const runs::Source& source, const Summary& s, size_t byt
           (s.loss_min_step
                ? runs::LogLines(source).Located(" at step " + std::to_string(*s.loss_min_step))
                : "") +
-          "; " +
-          Count(s.nonfinite_losses, "non-finite value") + ".\n";
+          "; " + Count(s.nonfinite_losses, "non-finite value") + ".\n";
   if (s.scale_first) {
     text += "Loss scale: first " + Number(s.scale_first) + ", last " + Number(s.scale_last) +
             ", min " + Number(s.scale_min) + ", " + Count(s.scale_rises, "rise") + ", " +

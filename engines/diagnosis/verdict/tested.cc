@@ -108,6 +108,7 @@ void ListTested(const Facts& facts, Diagnosis& d) {
       d.tested.push_back("the gradient norm");
     }
     if (s.scale_first) d.tested.push_back("the loss scale and the skipped steps");
+    if (facts.progress.scores_seen > 0) d.tested.push_back("the scores that it prints");
     if (facts.evaluations.count > 0) d.tested.push_back("the losses of evaluations");
     d.not_tested.push_back(
         "what the log does not hold: this is a log, and no monitor watched the run");

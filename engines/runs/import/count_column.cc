@@ -10,11 +10,12 @@
 namespace mpnanny::imports {
 namespace {
 
-constexpr size_t kMostShapes = 256, kMostSlots = 24, kMostShapeBytes = 400;
+constexpr size_t kMostShapes = 1'000, kMostSlots = 24, kMostShapeBytes = 400;
 constexpr int64_t kFewestLines = 5;
 // Of the moves from record to record: those that a counter makes, and those forward.
 constexpr double kRegular = 0.9, kForward = 0.4;
 constexpr double kOneStride = 0.8;  // of the moves forward, those by the usual stride
+constexpr double kMost = 0.8;       // of the records without a step, those of the shape
 
 // A number as it stands in a line.
 struct Printed {
@@ -45,6 +46,13 @@ bool IsAlone(std::string_view line, size_t start, size_t end) {
   return !IsAlpha(line[behind]);
 }
 
+// "E100/500", where a column is as wide as its largest number.
+bool IsFraction(std::string_view rest) {
+  const size_t slash = rest.find_first_not_of("0123456789");
+  return slash != std::string_view::npos && rest[slash] == '/' && slash + 1 < rest.size() &&
+         IsDigit(rest[slash + 1]);
+}
+
 // The line with '#' for each of its numbers, so that lines that differ in these alone are equal;
 // the numbers go into `numbers`.
 std::string ShapeOf(std::string_view line, std::vector<Printed>& numbers) {
@@ -53,9 +61,14 @@ std::string ShapeOf(std::string_view line, std::vector<Printed>& numbers) {
   for (size_t at = 0; at < line.size() && shape.size() < kMostShapeBytes;) {
     const char c = line[at];
     const char before = at > 0 ? line[at - 1] : ' ';
-    const bool begins = !IsWordChar(before) || before == '-' || before == '/';
-    if (const size_t word = begins ? WordOfNumber(line.substr(at)) : 0; word > 0) {
+    const bool begins = !IsWordChar(before) || before == '-' || before == '/' ||
+                        (IsAlpha(before) && IsFraction(line.substr(at)));
+    const auto add_number = [&shape] {
+      while (shape.ends_with(' ')) shape.pop_back();
       shape += '#';
+    };
+    if (const size_t word = begins ? WordOfNumber(line.substr(at)) : 0; word > 0) {
+      add_number();
       numbers.push_back({std::nan(""), false, std::nullopt});
       at += word;
       continue;
@@ -73,8 +86,8 @@ std::string ShapeOf(std::string_view line, std::vector<Printed>& numbers) {
     const auto value = NumberAt(line, at);
     if (!value || at == start) at = start + 1;
     const char behind = at < line.size() ? line[at] : ' ';
-    const bool whole = line.substr(start, at - start).find_first_not_of("0123456789") ==
-                       std::string_view::npos;
+    const bool whole =
+        line.substr(start, at - start).find_first_not_of("0123456789") == std::string_view::npos;
     const bool of_time = behind == ':' ? at + 1 < line.size() && IsDigit(line[at + 1])
                                        : before == ':' && start > 1 && IsDigit(line[start - 2]);
     const bool of_date = behind == '-' || (before == '-' && start > 1 && IsDigit(line[start - 2]));
@@ -83,7 +96,7 @@ std::string ShapeOf(std::string_view line, std::vector<Printed>& numbers) {
     const bool alone = printed.total || IsAlone(line, start, at);
     printed.counts = whole && !of_time && !of_date && !has_unit && before != '/' && alone;
     if (numbers.size() < kMostSlots) numbers.push_back(printed);
-    shape += '#';
+    add_number();
   }
   return shape;
 }
@@ -91,6 +104,7 @@ std::string ShapeOf(std::string_view line, std::vector<Printed>& numbers) {
 }  // namespace
 
 void CountColumn::Add(std::string_view line, std::optional<double> epoch) {
+  ++lines_;
   std::vector<Printed> numbers;
   const std::string key = ShapeOf(line, numbers);
   auto it = shapes_.find(key);
@@ -135,33 +149,36 @@ bool CountColumn::Counts(const Slot& slot, int64_t lines) {
 }
 
 bool CountColumn::Settle() {
-  const Shape* chosen = nullptr;
-  for (const auto& [key, shape] : shapes_) {
-    if (shape.lines < kFewestLines || (chosen && shape.lines <= chosen->lines)) continue;
-    chosen = &shape;
-    shape_ = key;
+  const auto most = std::max_element(
+      shapes_.begin(), shapes_.end(),
+      [](const auto& a, const auto& b) { return a.second.lines < b.second.lines; });
+  if (most == shapes_.end()) return false;
+  const auto& [key, shape] = *most;
+  if (shape.lines < kFewestLines) return false;
+  // A log whose losses stand in records of many shapes is not known by one of them.
+  const bool is_most = static_cast<double>(shape.lines) >= kMost * static_cast<double>(lines_);
+  if (!of_scores() && !is_most) return false;
+  shape_ = key;
+  // Of several that count the one that goes on over the most records: "3 [10/200]".
+  int64_t grows = 0;
+  for (size_t i = 0; i < shape.slots.size(); ++i) {
+    const Slot& slot = shape.slots[i];
+    if (slot.grows <= grows || !Counts(slot, shape.lines)) continue;
+    grows = slot.grows;
+    slot_ = i;
   }
-  if (!chosen) return false;
-  // Of several that count the one that is counted on over the most records: "3 [10/200]".
-  const auto best = std::max_element(
-      chosen->slots.begin(), chosen->slots.end(), [&](const Slot& a, const Slot& b) {
-        const auto grows = [&](const Slot& s) { return Counts(s, chosen->lines) ? s.grows : -1; };
-        return grows(a) < grows(b);
-      });
-  if (best == chosen->slots.end() || !Counts(*best, chosen->lines)) {
-    shape_.clear();
-    return false;
-  }
-  slot_ = static_cast<size_t>(best - chosen->slots.begin());
-  return true;
+  return of_scores() || slot_.has_value();
+}
+
+bool CountColumn::Fits(std::string_view line) const {
+  std::vector<Printed> numbers;
+  return !shape_.empty() && ShapeOf(line, numbers) == shape_;
 }
 
 std::optional<CountColumn::Count> CountColumn::Of(std::string_view line) const {
   std::vector<Printed> numbers;
-  if (shape_.empty() || ShapeOf(line, numbers) != shape_ || slot_ >= numbers.size()) {
-    return std::nullopt;
-  }
-  return Count{numbers[slot_].value, numbers[slot_].total};
+  if (!slot_ || ShapeOf(line, numbers) != shape_ || *slot_ >= numbers.size()) return std::nullopt;
+  return Count{numbers[*slot_].value, numbers[*slot_].total};
 }
 
 }  // namespace mpnanny::imports

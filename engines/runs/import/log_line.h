@@ -56,10 +56,11 @@ struct Figures {
   // Its loss was taken away, since such records recur beside those of the steps (survey.h): the
   // other figures are of the last step.
   bool other_shape = false;
+  bool of_scores = false;  // a record of a log that has no loss at all (count_column.h)
   // Every number of the line under its own name, those above among them.
   std::vector<NamedValue> named;
   bool Any() const {
-    return loss || bad_part || grad_norm || scale || lr || skipping || skipped_count;
+    return loss || bad_part || grad_norm || scale || lr || skipping || skipped_count || of_scores;
   }
 };
 

@@ -240,7 +240,8 @@ int64_t Placement::Place(const Figures& figures) {
   if (announced_ && *announced_ + offset_ > last_step) return *announced_ + offset_;
   const StepFigures& last = recorder_.last();
   // "step=5, lr=[…]" and then "loss: 1.5" are one step.
-  const bool next = (figures.loss || figures.skipping) && (last.loss || last.skipped);
+  const bool next =
+      figures.of_scores || ((figures.loss || figures.skipping) && (last.loss || last.skipped));
   return last_step + (next ? 1 : 0);
 }
 
@@ -259,7 +260,7 @@ int64_t Placement::PlaceStep(int64_t step, const Figures& figures) {
     recorder_.GoBack(at);
     last_loss_.reset();
   }
-  if (!figures.loss && !figures.grad_norm) return at;
+  if (!figures.loss && !figures.grad_norm && !figures.of_scores) return at;
   if (figures.step_unit > 1 && figures.loss && last_loss_) {
     rounded_ = true;
     const int64_t next = *last_loss_ + stride_;
@@ -284,7 +285,7 @@ int64_t Placement::PlaceStep(int64_t step, const Figures& figures) {
       last_loss_.reset();
     }
   }
-  if (figures.loss) {
+  if (figures.loss || figures.of_scores) {
     if (last_loss_ && at > *last_loss_) stride_ = at - *last_loss_;
     if (!first_loss_) first_loss_ = at;
     last_loss_ = std::max(at, last_loss_.value_or(at));
@@ -296,7 +297,7 @@ int64_t Placement::PlaceStep(int64_t step, const Figures& figures) {
 void Placement::AddNotes(std::vector<std::string>& notes) const {
   if (!recorder_.last_step()) return;
   if (!any_step_) {
-    notes.push_back("The log has no step numbers: its lines with a loss were counted from 0.");
+    notes.push_back("The log has no step numbers: its records were counted from 0.");
   }
   if (sums_ > 0) {
     notes.push_back(runs::Count(sums_, "line") +

@@ -169,7 +169,10 @@ void Recorder::PutWord(std::string_view fault, int64_t line, std::string_view te
 
 void Recorder::PutException(const PrintedError& error) {
   ended_with_exception_ = true;
-  const Json detail = {{"error", error.error}, {"text", error.text}, {"source", error.source}};
+  const Json detail = {{"error", error.error},
+                       {"text", error.text},
+                       {"source", error.source},
+                       {"line", error.line}};
   PutEvent(last_.value_or(0), "exception",
            detail.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
@@ -196,11 +199,12 @@ void Recorder::GoBack(int64_t step) {
     const int64_t id = 2 + kept_attempts_++;
     attempts_.push_back(id);
     figures_.GoBack(step, id);
-    Writer before(handle_.get(),
-                  "INSERT INTO step SELECT ?1, step, at, duration, loss, lr, loss_scale, grad_norm,"
-                  " peak_memory, flags, log_line, says_its_step FROM step WHERE run_id=1 AND step IN"
-                  " (SELECT step FROM step WHERE run_id=1 AND step<?2 ORDER BY step DESC"
-                  "  LIMIT 2000)");
+    Writer before(
+        handle_.get(),
+        "INSERT INTO step SELECT ?1, step, at, duration, loss, lr, loss_scale, grad_norm,"
+        " peak_memory, flags, log_line, says_its_step FROM step WHERE run_id=1 AND step IN"
+        " (SELECT step FROM step WHERE run_id=1 AND step<?2 ORDER BY step DESC"
+        "  LIMIT 2000)");
     before << id << step;
     Writer move(handle_.get(), "UPDATE step SET run_id=?1 WHERE run_id=1 AND step>=?2");
     move << id << step;

@@ -31,7 +31,7 @@ struct StepFigures {
   std::optional<double> at, loss, lr, scale, grad_norm;
   std::optional<double> bad_part;  // a component of the loss that is not finite
   bool skipped = false;
-  int64_t line = 0;           // of the file, where that is known
+  int64_t line = 0;            // of the file, where that is known
   bool says_its_step = false;  // that line prints the very number of this step
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "engines/runs/figure_sense.h"
+#include "engines/runs/import/count_column.h"
 #include "engines/runs/import/log_line.h"
 #include "engines/runs/import/named_numbers.h"
 #include "engines/runs/import/other_names.h"
@@ -108,16 +110,32 @@ std::string RecordOf(std::string_view line) {
 
 struct Surveyed {
   Survey survey;
-  bool has_whole_steps = false;
+  bool has_whole_steps = false, has_losses = false;
+};
+
+// Whether a line has a number whose name says which way is the good one.
+bool HasScore(std::string_view line, std::vector<NamedNumber>& numbers) {
+  numbers.clear();
+  ReadNamedNumbers(line, numbers);
+  return std::any_of(numbers.begin(), numbers.end(), [](const NamedNumber& number) {
+    const runs::Sense sense = runs::SenseOf(std::string(number.name));
+    return sense == runs::Sense::kScore || sense == runs::Sense::kError;
+  });
+}
+
+// What counts a log's records, to be found out in the first reading.
+struct Columns {
+  CountColumn losses{CountColumn::Records::kLosses}, scores{CountColumn::Records::kScores};
 };
 
 // Reads all records once. `known` gives steps to them, `learns` is shown those that have none;
 // either may be null.
-Result<Surveyed> SurveyRecords(const OpenSource& open, const CountColumn* known,
-                               CountColumn* learns, const CancelToken& cancel) {
+Result<Surveyed> SurveyRecords(const OpenSource& open, const CountColumn* known, Columns* learns,
+                               const CancelToken& cancel) {
   // Where lines tell a step whole, bars count micro-batches.
   Survey of_all, of_lines;
-  bool has_whole_steps = false;
+  bool has_whole_steps = false, has_losses = false;
+  std::vector<NamedNumber> numbers;
   MPN_TRY_ASSIGN(auto source, open());
   TextRecords records(std::move(source), nullptr, known);
   for (int64_t read = 1; auto record = records.Next(); ++read) {
@@ -127,10 +145,15 @@ Result<Surveyed> SurveyRecords(const OpenSource& open, const CountColumn* known,
     of_all.Add(figures);
     if (!figures.of_bar) of_lines.Add(figures);
     has_whole_steps = has_whole_steps || TellsWholeStep(record->line, figures);
-    const bool uncounted = figures.loss && !figures.step && !figures.of_bar && !record->of_table;
-    if (learns && uncounted) learns->Add(record->line, figures.epoch);
+    has_losses = has_losses || figures.loss || figures.eval_loss;
+    if (!learns || figures.of_bar || record->of_table) continue;
+    if (figures.loss && !figures.step) learns->losses.Add(record->line, figures.epoch);
+    if (!has_losses && HasScore(record->line, numbers)) {
+      learns->scores.Add(record->line, figures.epoch);
+    }
   }
-  Surveyed surveyed{has_whole_steps ? std::move(of_lines) : std::move(of_all), has_whole_steps};
+  Surveyed surveyed{has_whole_steps ? std::move(of_lines) : std::move(of_all), has_whole_steps,
+                    has_losses};
   surveyed.survey.Settle();
   return surveyed;
 }
@@ -152,8 +175,9 @@ std::string PrecisionOf(const std::string& lower) {
 }
 
 Result<void> ReadTextLog(const OpenSource& open, Import& into) {
-  CountColumn column;
-  MPN_TRY_ASSIGN(auto surveyed, SurveyRecords(open, nullptr, &column, into.recorder.cancel()));
+  Columns columns;
+  MPN_TRY_ASSIGN(auto surveyed, SurveyRecords(open, nullptr, &columns, into.recorder.cancel()));
+  CountColumn& column = surveyed.has_losses ? columns.losses : columns.scores;
   const bool counts = !surveyed.survey.numbered() && column.Settle();
   if (counts) {
     MPN_TRY_ASSIGN(surveyed, SurveyRecords(open, &column, nullptr, into.recorder.cancel()));
@@ -205,13 +229,13 @@ Result<void> ReadTextLog(const OpenSource& open, Import& into) {
       into.precision = PrecisionOf(LowerCase(line));
     }
     if (figures.loss || figures.bad_part || figures.grad_norm || figures.scale || figures.lr ||
-        figures.eval_loss) {
+        figures.eval_loss || figures.of_scores) {
       used += record->lines;
     } else if (used == 0) {
       others.Add(line);
     }
     runs_of_file.Add(record->number, figures);
-    traceback.Add(line, figures.loss.has_value());
+    traceback.Add(line, record->number, figures.loss.has_value());
     // A line of figures says them by its numbers ("number of nan iterations: 0").
     const bool of_figures = figures.loss || figures.grad_norm || figures.lr || figures.eval_loss;
     if (const auto word = of_figures ? std::nullopt : SpokenFault(line)) {
@@ -223,9 +247,10 @@ Result<void> ReadTextLog(const OpenSource& open, Import& into) {
     }
   }
   const std::string lines = runs::Count(read + of_tables, "line");
-  into.counts = used > 0 ? "a loss, a gradient norm, a rate or a loss scale was read from " +
-                               std::to_string(used) + " of " + lines
-                         : lines + " were read";
+  const char* const what = counts && column.of_scores()
+                               ? "scores were read from "
+                               : "a loss, a gradient norm, a rate or a loss scale was read from ";
+  into.counts = used > 0 ? what + std::to_string(used) + " of " + lines : lines + " were read";
   if (used == 0) into.notes.push_back(others.Text());
   runs_of_file.EndRun();
   if (const auto error = traceback.Take()) into.recorder.PutException(*error);

@@ -91,7 +91,12 @@ TextRecord TextRecords::Read(std::string_view line) {
   record.of_table = cells && cells->Any();
   record.figures = record.of_table ? *std::move(cells) : ReadFigures(line);
   Figures& figures = record.figures;
-  if (!column_ || !figures.loss || figures.step || record.of_table) return record;
+  if (!column_ || record.of_table) return record;
+  if (column_->of_scores()) {
+    figures.of_scores = column_->Fits(line);
+    figures.other_shape = !figures.of_scores;
+  }
+  if (figures.step || !(figures.loss || figures.of_scores)) return record;
   if (const auto count = column_->Of(line)) {
     figures.step = count->done;
     figures.step_total = count->total;

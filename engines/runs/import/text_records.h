@@ -29,7 +29,7 @@ struct TextRecord {
 class TextRecords {
  public:
   // `names` may be null: then figures have no names of their own. `column` as well: it gives the
-  // step of a record with a loss that does not name it.
+  // step of a record that does not name it.
   TextRecords(ByteSource source, FigureStore* names, const CountColumn* column)
       : lines_(std::move(source)), names_(names), column_(column) {}
 

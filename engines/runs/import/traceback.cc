@@ -65,7 +65,7 @@ bool TellsOfKill(std::string_view line) {
 
 }  // namespace
 
-void TracebackReader::Add(std::string_view line, bool has_loss) {
+void TracebackReader::Add(std::string_view line, int64_t number, bool has_loss) {
   if (const size_t at = line.find(kBegins); at != std::string_view::npos) {
     prefix_ = line.substr(0, at);
     inside_ = true;
@@ -74,7 +74,7 @@ void TracebackReader::Add(std::string_view line, bool has_loss) {
   }
   if (has_loss && found_) ++losses_since_;
   if (TellsOfKill(line) && (!found_ || losses_since_ > kLastWords)) {
-    found_ = PrintedError{"SIGKILL", std::string(line.substr(0, kMostText)), ""};
+    found_ = PrintedError{"SIGKILL", std::string(line.substr(0, kMostText)), "", number};
     losses_since_ = 0;
     return;
   }
@@ -92,7 +92,8 @@ void TracebackReader::Add(std::string_view line, bool has_loss) {
   if (found_ && losses_since_ <= kLastWords) return;  // what followed from it
   std::string_view text = line.substr(std::min(line.size(), name.size() + 1));
   text.remove_prefix(std::min(text.size(), text.find_first_not_of(' ')));
-  found_ = PrintedError{std::string(name), std::string(text.substr(0, kMostText)), source_};
+  found_ = PrintedError{std::string(name), std::string(text.substr(0, kMostText)), source_,
+                        number};
   losses_since_ = 0;
 }
 

@@ -15,12 +15,13 @@ namespace mpnanny::imports {
 struct PrintedError {
   std::string error, text;  // "RuntimeError" and its first line; raw
   std::string source;       // file:line of the innermost frame outside of installed packages; raw
+  int64_t line = 0;         // of the log, where it says so
 };
 
 class TracebackReader {
  public:
-  // `has_loss`: the line shows a loss, so the training goes on.
-  void Add(std::string_view line, bool has_loss);
+  // `number`: of the line in its file. `has_loss`: it shows a loss, so the training goes on.
+  void Add(std::string_view line, int64_t number, bool has_loss);
 
   // The first error after the last line that shows a loss; a launcher's error about a child, an
   // interrupt and an exit are none. nullopt if the log does not end with one.

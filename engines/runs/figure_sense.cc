@@ -1,4 +1,4 @@
-#include "engines/diagnosis/facts/figure_sense.h"
+#include "engines/runs/figure_sense.h"
 
 #include <algorithm>
 #include <cctype>
@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-namespace mpnanny::diagnosis {
+namespace mpnanny::runs {
 namespace {
 
 bool HoldsPart(const std::string& name, std::initializer_list<std::string_view> parts) {
@@ -62,4 +62,4 @@ Sense SenseOf(const std::string& raw) {
   return Sense::kUnknown;
 }
 
-}  // namespace mpnanny::diagnosis
+}  // namespace mpnanny::runs

@@ -2,12 +2,12 @@
 // an evaluation fall, the length of answers stay.
 //
 // A pure function.
-#ifndef MPNANNY_ENGINES_DIAGNOSIS_FACTS_FIGURE_SENSE_H_
-#define MPNANNY_ENGINES_DIAGNOSIS_FACTS_FIGURE_SENSE_H_
+#ifndef MPNANNY_ENGINES_RUNS_FIGURE_SENSE_H_
+#define MPNANNY_ENGINES_RUNS_FIGURE_SENSE_H_
 
 #include <string>
 
-namespace mpnanny::diagnosis {
+namespace mpnanny::runs {
 
 enum class Sense {
   kUnknown,
@@ -19,6 +19,6 @@ enum class Sense {
 };
 Sense SenseOf(const std::string& name);
 
-}  // namespace mpnanny::diagnosis
+}  // namespace mpnanny::runs
 
-#endif  // MPNANNY_ENGINES_DIAGNOSIS_FACTS_FIGURE_SENSE_H_
+#endif  // MPNANNY_ENGINES_RUNS_FIGURE_SENSE_H_
