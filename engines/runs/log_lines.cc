@@ -53,7 +53,7 @@ LogLines::LogLines(const Source& source, const std::string* pasted)
     : run_id_(source.run.handle.run_id.value_or(1)) {
   if (source.format.empty() || !source.database->HasColumn("step", "log_line")) return;
   database_ = source.database;
-  if (!source.texts.empty()) path_ = source.texts.front();
+  path_ = source.texts.empty() ? source.run.handle.path : source.texts.front();
   if (pasted) pasted_ = std::make_shared<const std::string>(*pasted);
   auto counted = database_->Prepare(
       "SELECT 1 FROM step WHERE run_id=?1 AND log_line IS NOT NULL AND NOT says_its_step LIMIT 1");
@@ -76,7 +76,9 @@ std::vector<LogLines::Line> LogLines::NamedIn(std::string_view text) const {
   for (size_t at = 0; at < text.size() && named.size() < kMostNamed; ++at) {
     const std::string_view rest = text.substr(at);
     const bool step = rest.starts_with("step ");
-    if (!step && !rest.starts_with("line ")) continue;
+    // 'File "train.py", line 68' names a line of code.
+    const bool of_code = text.substr(0, at).ends_with("\", ");
+    if (of_code || !(step || rest.starts_with("line "))) continue;
     int64_t number = 0;
     const char* const from = rest.data() + 5;
     const auto [end, error] = std::from_chars(from, rest.data() + rest.size(), number);

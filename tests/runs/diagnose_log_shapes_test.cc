@@ -113,7 +113,7 @@ TEST(DiagnoseLogShapes, AnExceptionThatNoCaseKnowsEndsALogInItsWords) {
                        "[rank0]:   File \"data.py\", line 7, in load\n"
                        "[rank0]:     return table[key]\n[rank0]: KeyError: 'mask'\n");
   EXPECT_EQ(d["verdict"], "broken") << d;
-  EXPECT_TRUE(Has(Headline(d), "ended at step 80 with KeyError: 'mask' (data.py:7)"))
+  EXPECT_TRUE(Has(Headline(d), "ended after step 80 with KeyError: 'mask' (data.py:7), at line 84"))
       << Headline(d);
 }
 

@@ -69,6 +69,28 @@ TEST(LogLinesTest, TheLineIsThatOfTheLossThatCounts) {
   EXPECT_EQ(AnswerAbout(log).structured["log_lines"][0]["line"], 26);
 }
 
+TEST(LogLinesTest, ALineOfCodeIsNoneOfTheLog) {
+  std::string log =
+      Epochs(2, 9) + "Traceback (most recent call last):\n  File \"train.py\", line 5\n";
+  log += "SyntaxError: bad input at File \"data.py\", line 3\n";
+  const Json lines = AnswerAbout(log).structured["log_lines"];
+  ASSERT_EQ(lines.size(), 2u) << lines;
+  EXPECT_EQ(lines[0]["line"], 23) << lines;
+  EXPECT_EQ(lines[1]["line"], 26) << lines;
+}
+
+TEST(LogLinesTest, ARowOfATableIsQuoted) {
+  TempFolder folder;
+  std::string table = "step,loss\n";
+  for (int step = 1; step <= 20; ++step) {
+    table += std::to_string(10 * step) + "," + (step < 15 ? "1.5" : "nan") + "\n";
+  }
+  folder.Write("metrics.csv", table);
+  auto output = Call("diagnose_run", {{"run", "metrics.csv"}}, folder.path());
+  ASSERT_TRUE(output) << output.error().Text();
+  EXPECT_EQ(output->structured["log_lines"], Json::parse(R"([{"line": 16, "text": "150,nan"}])"));
+}
+
 TEST(LogLinesTest, APastedLogIsQuotedAsWell) {
   TempFolder folder;
   auto output = Call("diagnose_run", {{"log_text", Epochs(3, 2)}}, folder.path());

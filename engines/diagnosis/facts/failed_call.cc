@@ -106,12 +106,14 @@ runs::Sentence FailedCallText(const FailedCall& call) {
   while (error.ends_with('.') || error.ends_with(' ')) error.pop_back();
   Sentence text(
       call.line > 0
-          ? Form("The training ended at line {0} with {1}{2}.", "训练在第 {0} 行因 {1}{2} 终止。")
+          ? Form("The training ended after step {0} with {1}{2}, at line {3}.",
+                 "训练在第 {0} 步之后因 {1}{2} 终止，见第 {3} 行。")
           : Form("The training ended at step {0} with {1}{2}.", "训练在第 {0} 步因 {1}{2} 终止。"),
-      {call.line > 0 ? call.line : call.step, std::move(error),
+      {call.step, std::move(error),
        call.source.empty()
            ? Sentence()
-           : Sentence(Form(" ({0})", "（{0}）"), {EscapeControl(call.source, 200)})});
+           : Sentence(Form(" ({0})", "（{0}）"), {EscapeControl(call.source, 200)}),
+       call.line});
   if (const Sentence range = OutOfRangeText(call); !range.empty()) {
     text += Sentence(Form("Out of range: {0}.", "超出范围：{0}。"), {range});
   }
