@@ -31,9 +31,8 @@ def soak(scenario: str, seconds: float, runs: int) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("scenario", ["two_models", "evaluation", "closed"])
-def test_a_short_soak(scenario):
-    assert " 1 runs, 0 crashes, 1 with equal bits" in soak(scenario, 2, 1)
+def test_a_short_soak():
+    assert " 1 runs, 0 crashes, 1 with equal bits" in soak("two_models", 2, 1)
 
 
 @pytest.mark.slow

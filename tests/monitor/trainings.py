@@ -283,19 +283,15 @@ TRAININGS: dict[str, Callable[[Watch], Trained]] = {
     for precision in precisions
 }
 
-# Each kind once and each precision several times; the others run with --slow.
+# Each precision, and what is unlike the others; the rest takes minutes and runs with --slow.
 ALWAYS = (
     "mlp fp16",
     "cnn fp32",
-    "resnet fp16",
     "gpt bf16",
     "gpt fp16",
-    "lstm bf16",
     "gan fp16",
-    "unet bf16",
     "autoencoder fp16",
     "recommender fp32",
-    "translator bf16",
     "contrastive fp16",
     "experts fp32",
 )
