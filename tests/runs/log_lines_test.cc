@@ -130,6 +130,7 @@ TEST_F(LocatedTest, WhatIsNoStepStays) {
     EXPECT_EQ(lines_->Located(text), text);
   }
   EXPECT_EQ(lines_->Located("\"quoted\" at step 1"), "\"quoted\" at line 3");
+  EXPECT_EQ(lines_->Located("a sign \"\nat step 1"), "a sign \"\nat line 3");
 }
 
 }  // namespace
