@@ -65,6 +65,27 @@ TEST(CountColumnTest, AColumnThatFillsUp) {
   EXPECT_EQ(log.steps.back().step, 120);
 }
 
+TEST(CountColumnTest, AFewRecordsAreNoColumn) {
+  const auto read = [](int records) {
+    std::string text;
+    for (int at = 0; at < records; ++at) {
+      text += std::to_string(10 * at) + " : loss " + Loss(at) + "\n";
+    }
+    return Read(text);
+  };
+  EXPECT_FALSE(IsNumbered(read(4)));
+  EXPECT_TRUE(IsNumbered(read(5)));
+}
+
+TEST(CountColumnTest, SignsAreOfTheirNumbers) {
+  std::string text;
+  for (int at = 0; at < 20; ++at) {
+    const std::string sign = at % 2 == 0 ? "-" : "+";
+    text += "[" + std::to_string(at) + "/20] loss " + Loss(at) + " logit " + sign + "5\n";
+  }
+  EXPECT_TRUE(IsNumbered(Read(text)));
+}
+
 // Where every third record has another form, none of them is the log's.
 TEST(CountColumnTest, RecordsOfSeveralFormsAreLeftAsTheyAre) {
   std::string text;
@@ -116,7 +137,9 @@ TEST(CountColumnTest, WhatDoesNotCountIsNoStep) {
   };
   const auto number = [](int at) { return std::to_string(at); };
   EXPECT_FALSE(IsNumbered(of([&](int at) { return "12:" + number(10 + at) + ":00"; })));
+  EXPECT_FALSE(IsNumbered(of([&](int at) { return "[" + number(10 + at) + ":30]"; })));
   EXPECT_FALSE(IsNumbered(of([&](int at) { return "2026-11-" + number(10 + at); })));
+  EXPECT_FALSE(IsNumbered(of([&](int at) { return number(10 + at) + "-11-2026:"; })));
   EXPECT_FALSE(IsNumbered(of([&](int at) { return "took " + number(at * at + at % 3); })));
   EXPECT_FALSE(IsNumbered(of([&](int at) { return number(5 * at) + "%"; })));
   EXPECT_FALSE(IsNumbered(of([&](int at) { return number(5 * at) + "MB"; })));

@@ -149,7 +149,7 @@ TEST(DiagnoseEarnedTest, TheWorstRunOfAFile) {
   const Json worst = JudgeText(broken + FallingLog(2, NoFigure));
   EXPECT_EQ(worst["verdict"], "broken") << worst;
   EXPECT_TRUE(HeadlineSays(
-      worst, "holds 2 runs one after another; this is the worst, number 1 (lines 1 to"))
+      worst, "is read as 2 runs one after another; this is the worst, number 1 (lines 1 to"))
       << worst["headline"];
   EXPECT_EQ(worst["first_bad"]["step"], 60);
   const Json sound = JudgeText(FallingLog(2, NoFigure) + FallingLog(2, NoFigure));

@@ -78,8 +78,8 @@ TEST(SurveyTest, RunsThatFollowEachOtherAreKeptApart) {
   };
   const ReadLog log = Surveyed(run(2000) + run(500) + run(3000));
   EXPECT_EQ(log.steps.size(), 151u) << log.notes;
-  EXPECT_TRUE(
-      NotesSay(log, "holds 3 runs one after another (their figures begin at lines 2, 104, 131)"))
+  EXPECT_TRUE(NotesSay(
+      log, "is read as 3 runs one after another (their figures begin at lines 2, 104, 131)"))
       << log.notes;
   EXPECT_FALSE(NotesSay(log, "goes back")) << log.notes;
 }
@@ -102,7 +102,7 @@ TEST(SurveyTest, EpochsAreOneRun) {
     EXPECT_FALSE(NotesSay(log, "runs one after another")) << log.notes;
   }
   // The epoch goes back as well: another run.
-  EXPECT_TRUE(NotesSay(Surveyed(named + named), "holds 2 runs one after another"));
+  EXPECT_TRUE(NotesSay(Surveyed(named + named), "is read as 2 runs one after another"));
 }
 
 TEST(SurveyTest, EveryGoingBackIsCounted) {

@@ -243,14 +243,15 @@ Sentence LossName(const Facts& facts) {
 }
 
 Sentence OfFileText(const OfFile& of) {
-  return {of.run_id == 1 ? Form("The file holds {0:run} one after another; this is the last (from "
-                                "line {1}), and none before it is worse.",
-                                "该文件依次包含 {0} 次运行；这是最后一次（从第 {1} 行起），"
-                                "之前的都不比它差。")
-                         : Form("The file holds {0:run} one after another; this is the worst, "
-                                "number {3} (lines {1} to {2}).",
-                                "该文件依次包含 {0} 次运行；这是最差的一次，第 {3} 次（第 {1} 至 "
-                                "{2} 行）。"),
+  return {of.run_id == 1
+              ? Form("The file is read as {0:run} one after another; this is the last (from "
+                     "line {1}), and none before it is worse.",
+                     "该文件按依次 {0} 次运行读取；这是最后一次（从第 {1} 行起），"
+                     "之前的都不比它差。")
+              : Form("The file is read as {0:run} one after another; this is the worst, "
+                     "number {3} (lines {1} to {2}).",
+                     "该文件按依次 {0} 次运行读取；这是最差的一次，第 {3} 次（第 {1} 至 "
+                     "{2} 行）。"),
           {of.runs, of.first_line, of.last_line, of.number}};
 }
 

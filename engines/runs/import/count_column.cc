@@ -88,13 +88,13 @@ std::string ShapeOf(std::string_view line, std::vector<Printed>& numbers) {
     const char behind = at < line.size() ? line[at] : ' ';
     const bool whole =
         line.substr(start, at - start).find_first_not_of("0123456789") == std::string_view::npos;
-    const bool of_time = behind == ':' ? at + 1 < line.size() && IsDigit(line[at + 1])
-                                       : before == ':' && start > 1 && IsDigit(line[start - 2]);
-    const bool of_date = behind == '-' || (before == '-' && start > 1 && IsDigit(line[start - 2]));
+    // A clock or a date goes on.
+    const bool of_time =
+        (behind == ':' || behind == '-') && at + 1 < line.size() && IsDigit(line[at + 1]);
     const bool has_unit = IsAlpha(behind) || behind == '%' || behind == '_';
     Printed printed{value.value_or(0), false, TotalAt(line, at)};
     const bool alone = printed.total || IsAlone(line, start, at);
-    printed.counts = whole && !of_time && !of_date && !has_unit && before != '/' && alone;
+    printed.counts = whole && !of_time && !has_unit && before != '/' && alone;
     if (numbers.size() < kMostSlots) numbers.push_back(printed);
     add_number();
   }

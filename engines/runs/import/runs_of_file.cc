@@ -37,7 +37,8 @@ void RunsOfFile::Finish() {
   placement_->AddNotes(into_.notes);
   if (into_.runs.empty()) return;
   into_.runs.push_back(now_);
-  std::string text = "The file holds " + std::to_string(into_.runs.size()) +
+  std::string text = "What counts its records begins anew, so the file is read as " +
+                     std::to_string(into_.runs.size()) +
                      " runs one after another (their figures begin at lines";
   constexpr size_t kShown = 8;
   for (size_t i = 0; i < into_.runs.size() && i < kShown; ++i) {
