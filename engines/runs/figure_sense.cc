@@ -62,4 +62,9 @@ Sense SenseOf(const std::string& raw) {
   return Sense::kUnknown;
 }
 
+bool IsScore(const std::string& name) {
+  const Sense sense = SenseOf(name);
+  return sense == Sense::kScore || sense == Sense::kError;
+}
+
 }  // namespace mpnanny::runs

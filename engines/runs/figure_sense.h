@@ -1,7 +1,7 @@
 // What a figure's name says of the way that is the good one: an accuracy should rise, the loss of
 // an evaluation fall, the length of answers stay.
 //
-// A pure function.
+// Pure functions.
 #ifndef MPNANNY_ENGINES_RUNS_FIGURE_SENSE_H_
 #define MPNANNY_ENGINES_RUNS_FIGURE_SENSE_H_
 
@@ -18,6 +18,8 @@ enum class Sense {
   kLength,     // of what a policy writes: nothing left of it is bad
 };
 Sense SenseOf(const std::string& name);
+// What a training is judged by where it has no loss: an accuracy, a reward, an error rate.
+bool IsScore(const std::string& name);
 
 }  // namespace mpnanny::runs
 

@@ -118,6 +118,24 @@ TEST(CountColumnTest, ALogOfScoresAloneIsRead) {
   EXPECT_EQ(ReadAsRun(folder, "rises.log").steps.size(), 30u);
 }
 
+// Tables and lines of JSON as well.
+TEST(CountColumnTest, TablesOfScoresAloneAreRead) {
+  TempFolder folder;
+  std::string table = "episode,reward\n", lines;
+  for (int at = 1; at <= 30; ++at) {
+    table += std::to_string(at) + "," + std::to_string(5 * at) + "\n";
+    lines +=
+        "{\"episode\": " + std::to_string(at) + ", \"reward\": " + std::to_string(5 * at) + "}\n";
+  }
+  folder.Write("rewards.csv", table);
+  folder.Write("rewards.jsonl", lines);
+  for (const char* run : {"rewards.csv", "rewards.jsonl"}) {
+    auto output = Call("diagnose_run", {{"run", run}}, folder.path());
+    ASSERT_TRUE(output) << run << output.error().Text();
+    EXPECT_EQ(output->structured["verdict"], "healthy") << output->text;
+  }
+}
+
 // A number whose name says nothing of a training is no record of one.
 TEST(CountColumnTest, NumbersOfNoTrainingAreNotRead) {
   std::string text;

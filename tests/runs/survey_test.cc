@@ -244,7 +244,7 @@ TEST(SurveyTest, WhatATrackerSumsUpIsNoStep) {
 
 // What it prints is named instead of "figures in 0 lines".
 TEST(SurveyTest, OtherFiguresAreNamedWhereNoLossIs) {
-  std::string text, table = "episode,reward\n", prose;
+  std::string text, table = "episode,bytes\n", prose;
   for (int epoch = 1; epoch <= 5; ++epoch) {
     const std::string n = std::to_string(epoch);
     text += "Train epoch " + n + ", total time 21." + n + ", throughput:11." + n + "\n";
@@ -255,7 +255,7 @@ TEST(SurveyTest, OtherFiguresAreNamedWhereNoLossIs) {
   EXPECT_NE(named.find("It prints"), std::string::npos) << named;
   EXPECT_NE(named.find("\"throughput\""), std::string::npos) << named;
   EXPECT_EQ(named.find("figures stand in"), std::string::npos) << named;
-  EXPECT_NE(Surveyed(table).error.find("It prints \"episode\", \"reward\""), std::string::npos)
+  EXPECT_NE(Surveyed(table).error.find("It prints \"episode\", \"bytes\""), std::string::npos)
       << Surveyed(table).error;
   EXPECT_EQ(Surveyed(prose).error.find("It prints"), std::string::npos);
 }

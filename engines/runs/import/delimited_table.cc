@@ -34,7 +34,7 @@ std::optional<Table> HeaderOf(const std::string& name, LineReader& lines) {
     const auto line = lines.Next();
     if (!line) return std::nullopt;
     if (line->empty() || line->starts_with("#")) continue;
-    return Table::OfHeader(WithTag(name, *line));
+    return Table::OfHeader(WithTag(name, *line), /*scores=*/true);
   }
   return std::nullopt;
 }
@@ -67,7 +67,8 @@ Result<void> Read(const std::vector<std::string>& files, Import& into) {
     MPN_TRY_ASSIGN(auto source, ByteSource::OfFile(path));
     LineReader lines(std::move(source), kMaxRowBytes);
     const auto table = HeaderOf(path.substr(path.rfind('/') + 1), lines);
-    if (!table) return InvalidInput(EscapeControl(path) + " has no header that names a loss.");
+    if (!table)
+      return InvalidInput(EscapeControl(path) + " has no header that names a loss or a score.");
     by_epoch = !table->Has(Field::kStep) && table->Has(Field::kEpoch);
     rows = odd = 0;
     while (!into.recorder.Full()) {

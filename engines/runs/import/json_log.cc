@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <string>
 
 #include "base/resolved_path.h"
 #include "base/text.h"
+#include "engines/runs/figure_sense.h"
 #include "engines/runs/import/byte_source.h"
 #include "engines/runs/import/format.h"
 #include "engines/runs/import/loose_json.h"
@@ -40,6 +43,7 @@ class Row {
       figures_.Add(field, key, *value.number);
       const bool time = key == "timestamp" || key == "_timestamp" || key == "wall_time";
       if (!time) named_.emplace_back(name, *value.number);
+      has_score_ = has_score_ || IsScore(name);
     } else if (value.text &&
                (key == "mode" || key == "split" || key == "phase" || key == "stage")) {
       if (!IsAside(LowerCase(*value.text))) return;
@@ -59,6 +63,7 @@ class Row {
       figures.eval_name = "loss";
     }
     figures.at = at_;
+    figures.has_score = has_score_ && !closing_;
     for (const auto& [name, value] : named_) {
       if (!store_) break;
       // Of another split under the same names.
@@ -72,16 +77,23 @@ class Row {
     figures_ = {};
     at_.reset();
     named_.clear();
-    closing_ = evaluation_ = false;
+    closing_ = evaluation_ = has_score_ = false;
   }
 
  private:
+  bool IsScore(const std::string& name) {
+    const auto [it, is_new] = scores_.try_emplace(name, false);
+    if (is_new) it->second = runs::IsScore(name);
+    return it->second;
+  }
+
   FigureStore* store_;  // borrowed
   FigureCollector figures_;
   std::vector<std::pair<std::string, double>> named_;
   std::string split_;
   std::optional<double> at_;
-  bool closing_ = false, evaluation_ = false;
+  bool closing_ = false, evaluation_ = false, has_score_ = false;
+  std::map<std::string, bool> scores_;  // which names are
 };
 
 std::string_view WithoutMark(std::string_view text) {

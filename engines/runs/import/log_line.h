@@ -56,7 +56,8 @@ struct Figures {
   // Its loss was taken away, since such records recur beside those of the steps (survey.h): the
   // other figures are of the last step.
   bool other_shape = false;
-  bool of_scores = false;  // a record of a log that has no loss at all (count_column.h)
+  bool has_score = false;  // one of its names says which way is the good one
+  bool of_scores = false;  // a record of a log that has no loss at all, but scores
   // Every number of the line under its own name, those above among them.
   std::vector<NamedValue> named;
   bool Any() const {

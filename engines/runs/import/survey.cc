@@ -66,6 +66,7 @@ void Survey::Add(const Figures& figures) {
     said_epoch_ = figures.epoch;
   }
   if (figures.eval_loss) ++evaluations_;
+  has_losses_ = has_losses_ || figures.loss || figures.eval_loss;
   if (figures.step) CountKey(steps_, figures.step_key, 0, record, moment_);
   if (figures.grad_norm) {
     CountKey(norms_, figures.norm_key, figures.norm_rank, record, moment_);
@@ -261,6 +262,7 @@ void Survey::Judge(Figures& figures) {
   const int64_t record = judged_++;
   const auto turn = turns_.find(record);
   figures.turn = turn == turns_.end() ? Turn::kOn : turn->second;
+  figures.of_scores = figures.of_scores || (figures.has_score && !has_losses_);
   if (IsOfEvaluation(figures)) {
     figures.eval_loss = figures.loss;
     figures.eval_name = "loss";

@@ -30,8 +30,8 @@ class Survey {
     return !course_.empty() && course_ != kNoCourse && course_.back() == '#';
   }
   // Second reading. Gives the loss of an evaluation's record back as one, takes from a record what
-  // is no figure of the course, and says in `turn` whether the counter goes on, went back, or
-  // another run begins.
+  // is no figure of the course, says of one with scores whether these are all that the log has, and
+  // in `turn` whether the counter goes on, went back, or another run begins.
   void Judge(Figures& figures);
 
   // Sentences about what was taken away.
@@ -85,6 +85,7 @@ class Survey {
   bool Recurs(const Keys& keys, const std::string& key) const;
 
   int64_t records_ = 0, judged_ = 0, moment_ = 0, evaluations_ = 0;
+  bool has_losses_ = false;
   std::map<std::string, Family, std::less<>> families_;
   std::map<std::string, Totals, std::less<>> totals_;  // by the family's name
   std::optional<double> course_total_;                 // where evaluations have another

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "engines/runs/figure_sense.h"
 
 namespace mpnanny::imports {
 namespace {
@@ -96,12 +97,12 @@ std::vector<std::string> Cells(std::string_view line, char separator) {
   return cells;
 }
 
-std::optional<Table> Table::OfHeader(std::string_view line) {
+std::optional<Table> Table::OfHeader(std::string_view line, bool scores) {
   Table table;
   std::vector<std::string> cells;
   const std::string lower = LowerCase(line.substr(0, 20'000));
-  if (lower.find("loss") == std::string::npos && lower.find("norm") == std::string::npos &&
-      lower.find("scale") == std::string::npos) {
+  if (!scores && lower.find("loss") == std::string::npos &&
+      lower.find("norm") == std::string::npos && lower.find("scale") == std::string::npos) {
     return std::nullopt;
   }
   for (const char separator : {',', '\t', ';', '|'}) {
@@ -138,7 +139,9 @@ std::optional<Table> Table::OfHeader(std::string_view line) {
       best[field] = static_cast<int>(i);
     }
   }
-  bool useful = false;
+  table.has_score_ = std::any_of(table.columns_.begin(), table.columns_.end(),
+                                 [](const Column& each) { return runs::IsScore(each.name); });
+  bool useful = scores && table.has_score_;
   for (const Field field : {Field::kLoss, Field::kGradNorm, Field::kScale}) {
     useful = useful || best[static_cast<size_t>(field)] >= 0;
   }
@@ -191,6 +194,7 @@ std::optional<Figures> Table::Read(std::string_view line, FigureStore* names) co
     *into = value;
   }
   if (!figures.loss || !std::isfinite(*figures.loss)) figures.bad_part.reset();
+  figures.has_score = has_score_;
   if (const auto bar = aligned && !figures.step ? FindBar(line) : std::nullopt) {
     figures.step = bar->done;
     figures.of_bar = true;

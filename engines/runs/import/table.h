@@ -17,10 +17,11 @@ namespace mpnanny::imports {
 class Table {
  public:
   // The table that a line begins (one with blanks between cells begins with its epoch or step);
-  // nullopt if it is no header with a loss, a gradient norm or a loss scale. Of several columns for
+  // nullopt if it is no header with a loss, a gradient norm or a loss scale, or where `scores` are
+  // looked for as well, with one of them. Of several columns for
   // one figure the best-named is read: the step's rather than the epoch's mean, the total rather
   // than a part.
-  static std::optional<Table> OfHeader(std::string_view line);
+  static std::optional<Table> OfHeader(std::string_view line, bool scores = false);
 
   // The figures of a row; nullopt if it has another number of cells. `names`: who numbers the
   // names of its columns.
@@ -38,6 +39,7 @@ class Table {
   };
   std::vector<Column> columns_;
   char separator_ = ',';
+  bool has_score_ = false;
 };
 
 // The cells of a row, without their quotes and the blanks around them. A doubled quote within

@@ -118,8 +118,7 @@ bool HasScore(std::string_view line, std::vector<NamedNumber>& numbers) {
   numbers.clear();
   ReadNamedNumbers(line, numbers);
   return std::any_of(numbers.begin(), numbers.end(), [](const NamedNumber& number) {
-    const runs::Sense sense = runs::SenseOf(std::string(number.name));
-    return sense == runs::Sense::kScore || sense == runs::Sense::kError;
+    return runs::IsScore(std::string(number.name));
   });
 }
 
