@@ -105,7 +105,7 @@ TEST(ImportNamesTest, CurrentStepsAreSteps) {
                               "\"percentage\": 1.25, \"lr\": 1e-5}\n");
     ASSERT_EQ(log.steps.size(), 1u) << name;
     EXPECT_EQ(log.steps[0].step, 10) << name;
-    EXPECT_FALSE(Notes(log, "no step numbers")) << name;
+    EXPECT_FALSE(Notes(log, "No step number was read")) << name;
     EXPECT_TRUE(
         Notes(log, "Other figures, kept under their names: total_steps, save_steps, percentage."))
         << log.notes;

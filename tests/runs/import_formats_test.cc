@@ -175,7 +175,7 @@ TEST(ImportTest, StepsInBracketsOfAnEpoch) {
   ASSERT_EQ(log.steps.size(), 5u) << log.error << log.notes;
   EXPECT_EQ(log.steps[0].step, 370);
   EXPECT_EQ(log.steps[4].step, 410);
-  EXPECT_EQ(log.notes.find("no step numbers"), std::string::npos) << log.notes;
+  EXPECT_EQ(log.notes.find("No step number was read"), std::string::npos) << log.notes;
 }
 
 TEST(ImportTest, TrainerState) {

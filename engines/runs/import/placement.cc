@@ -297,7 +297,7 @@ int64_t Placement::PlaceStep(int64_t step, const Figures& figures) {
 void Placement::AddNotes(std::vector<std::string>& notes) const {
   if (!recorder_.last_step()) return;
   if (!any_step_) {
-    notes.push_back("The log has no step numbers: its records were counted from 0.");
+    notes.push_back("No step number was read from its records: they were counted from 0.");
   }
   if (sums_ > 0) {
     notes.push_back(runs::Count(sums_, "line") +
