@@ -53,6 +53,7 @@ def test_the_last_point_is_found_from_both_sides_and_what_cannot_be_tried_is_pas
 def test_a_derivative_that_is_traced_otherwise_is_named():
     answer = auto_diff(programs.derived_otherwise, inputs(), policy="compile")
     assert answer["verdict"] == "degraded" and answer["compile"]["stage"] == "autograd"
+    assert answer["compile"]["graphs"] == 2
     assert answer["first_bad"]["value"] == "gradient of input 0"
     assert answer["first_bad"]["phase"] == "backward"
     assert is_cut_at(answer, "derived_otherwise")

@@ -58,7 +58,7 @@ std::string Way(const Json& first) {
     ops += (ops.empty() ? "" : ", ") + runs::OperatorWord(each.get<std::string>());
   }
   if (way == "cut") {
-    return "It parts still where only these are compiled, and not where fewer are: " +
+    return "It parts still where only this stretch is compiled, and not where less of it is: " +
            EscapeControl(ops, 300) + ".";
   }
   return "Compiled together these part, each alone does not: " + EscapeControl(ops, 300) + ".";
