@@ -11,11 +11,12 @@ import compiled_programs as programs
 import pytest
 import torch
 from mpnanny import auto_diff
-from mpnanny.compiled.cutting import Cut, _nearest
+from mpnanny.compiled.cutting import Cut, regions_as_before
 from mpnanny.compiled.noise import Noise
 from mpnanny.compiled.outcome import parted, run
 from mpnanny.compiled.search import Budget
 from mpnanny.compiled.settings import compiling
+from mpnanny.compiled.stretch import nearest
 from mpnanny.programs.program import Options, Program
 from mpnanny.programs.specification import make_inputs
 from mpnanny.programs.target import Target
@@ -42,11 +43,26 @@ def test_the_last_point_is_found_from_both_sides_and_what_cannot_be_tried_is_pas
         asked.append(at)
         return None if at in (5, 8, 10) else at >= 7
 
-    assert _nearest(parts_from_7, 20, 0, Budget(60)) == 7
+    assert nearest(parts_from_7, 20, 0, Budget(60)) == 7
     assert len(asked) == len(set(asked)) < 10
-    assert _nearest(lambda at: at <= 7, 0, 20, Budget(60)) == 7
-    assert _nearest(lambda at: None, 20, 0, Budget(60)) == 20
-    assert _nearest(lambda at: True, 20, 0, Budget(-1)) == 20
+    assert nearest(lambda at: at <= 7, 0, 20, Budget(60)) == 7
+    assert nearest(lambda at: None, 20, 0, Budget(60)) == 20
+    assert nearest(lambda at: True, 20, 0, Budget(-1)) == 20
+
+
+def test_what_stops_in_a_region_leaves_it():
+    from torch.amp.autocast_mode import _enter_autocast
+
+    before = torch.autocast_increment_nesting()
+    torch.autocast_decrement_nesting()
+    with pytest.raises(ValueError, match="within"), regions_as_before():
+        _enter_autocast("cpu", torch.float16, True, None)
+        _enter_autocast("cpu", torch.bfloat16, True, None)
+        torch.set_grad_enabled(False)
+        raise ValueError("within")
+    assert torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
+    assert torch.autocast_increment_nesting() == before
+    torch.autocast_decrement_nesting()
 
 
 @needs_compiler

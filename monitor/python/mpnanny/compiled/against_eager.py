@@ -20,7 +20,6 @@ from ..programs.program import Program
 from .backends import STAGES, Backend, Graph
 from .breaks import graph_breaks
 from .comparing import Parted, error_of, is_large, lost
-from .cutting import find_stretch
 from .exact import exact_values
 from .lines import Line, Lines, first_other, is_at
 from .noise import Noise
@@ -28,6 +27,7 @@ from .outcome import Outcome, parted, run, train
 from .place import Place, place_of
 from .search import Budget, Found, find, find_decomposition, outputs_part
 from .settings import check_compiler, compiling
+from .stretch import find_stretch
 from .switches import Switch, disabled_at, switches
 
 MOST_SECONDS = 240.0

@@ -1,13 +1,12 @@
-"""The shortest stretch of a program that parts when it alone is compiled. Dynamo's graphs run as
+"""A backend of torch.compile that compiles a stretch of the program alone. Dynamo's graphs run as
 they are written, operator by operator, but for the stretch, which goes through the compiler as a
-graph of its own, with its own derivative. What is named is measured: with the stretch compiled the
-program's result parts, with less of it compiled it does not.
+graph of its own, with its own derivative.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,16 +14,8 @@ import torch
 from torch import fx
 from torch.amp import autocast_mode
 
-from ..programs.program import Program
 from .backends import Backend
-from .comparing import Parted
-from .lines import line_of
-from .outcome import Outcome, run
-from .place import Place, module_of
-from .search import Budget
-from .settings import compiling
 
-_MOST_LINES = 8  # of a stretch that still says where to look
 _ENTERS: Any = getattr(autocast_mode, "_enter_autocast", None)
 _EXITS: Any = getattr(autocast_mode, "_exit_autocast", None)
 # What begins and ends a region by a call whose result nobody takes; it stays on one side of a cut.
@@ -173,73 +164,27 @@ def _kind(value: Any) -> Any:
     return value
 
 
-def find_stretch(
-    program: Program, stage: str, parted: Callable[[Outcome], list[Parted]], budget: Budget
-) -> Place | None:
-    """`parted`: what of a run's results is not the eager run's. None where the whole does not part
-    in this way, or where no stretch of few lines does.
-    """
+@contextlib.contextmanager
+def regions_as_before() -> Iterator[None]:
+    """Regions of autocast and without gradients that a graph began, and stopped in, are left."""
 
-    def run_with(cut: Cut) -> list[Parted] | None:
-        """None where it cannot be compiled so: views of what is written into go together."""
-        with compiling():
-            made = run(program, wrap=lambda target: torch.compile(target, backend=cut))
-        return parted(made) if made.raised is None else None
+    def depth() -> int:
+        torch.autocast_increment_nesting()
+        now: int = torch.autocast_decrement_nesting()
+        return now
 
-    whole = Cut(stage)
-    apart = run_with(whole)
-    if not apart:
-        return None
-    name, is_backward = apart[0].name, apart[0].phase == "backward"
-    points = whole.points
-
-    def parts(first: int, end: int) -> bool | None:
-        values = run_with(Cut(stage, points[first], points[end]))
-        return None if values is None else any(each.name == name for each in values)
-
-    first, end = 0, len(points) - 1
-    # What comes first in the pass that parts: in the backward pass that is the last node.
-    if is_backward:
-        first = _nearest(lambda at: parts(at, end), first, end, budget)
-    end = _nearest(lambda at: parts(first, at), end, first, budget)
-    if not is_backward:
-        first = _nearest(lambda at: parts(at, end), first, end, budget)
-    return _place(whole.nodes[points[first] : points[end]], is_backward)
-
-
-def _nearest(parts: Callable[[int], bool | None], at: int, to: int, budget: Budget) -> int:
-    """The point nearest to `to` at which it parts, as it does at `at` and does not at `to`."""
-    left = list(range(min(at, to) + 1, max(at, to)))
-    while left and budget.is_left:
-        middle = left[len(left) // 2]
-        found = parts(middle)
-        if found is None:
-            left.remove(middle)
-            continue
-        if found:
-            at = middle
-        else:
-            to = middle
-        left = [each for each in left if min(at, to) < each < max(at, to)]
-    return at
-
-
-def _place(nodes: list[fx.Node], is_backward: bool) -> Place | None:
-    placed = [(line_of(each), each) for each in nodes]
-    placed = [(line, each) for line, each in placed if line[0]]
-    if not placed or len({line for line, _ in placed}) > _MOST_LINES:
-        return None
-    computing = [each for each in placed if each[1].target is not operator.getitem] or placed
-    (file, line), last = computing[-1]
-    ops = list(dict.fromkeys(_operator(each) for _, each in computing))
-    phase = "backward" if is_backward else "forward"
-    return Place(_operator(last), module_of(last), f"{file}:{line}", phase, "cut", ops)
-
-
-def _operator(node: fx.Node) -> str:
-    """`aten.mul` of torch.mul, of operator.mul and of the method."""
-    target: Any = node.target
-    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
-        return str(target)
-    name: str = target if isinstance(target, str) else getattr(target, "__name__", str(target))
-    return f"aten.{name}" if hasattr(torch.ops.aten, name) else name
+    devices = [
+        (each, torch.is_autocast_enabled(each), torch.get_autocast_dtype(each))
+        for each in ("cpu", "cuda")
+    ]
+    derives, before = torch.is_grad_enabled(), depth()
+    try:
+        yield
+    finally:
+        for name, is_on, dtype in devices:
+            torch.set_autocast_enabled(name, is_on)
+            torch.set_autocast_dtype(name, dtype)
+        for _ in range(depth() - before):
+            torch.autocast_decrement_nesting()
+        torch.clear_autocast_cache()
+        torch.set_grad_enabled(derives)
