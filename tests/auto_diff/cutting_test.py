@@ -110,6 +110,7 @@ def test_rows_that_are_shifted_in_one_buffer_are_named_where_they_are_written():
         pytest.skip("this torch shifts them as it is written")
     assert answer["first_bad"]["value"] == "rows afterwards"
     assert is_cut_at(answer, "Shifted")
+    assert "torch.compiler.disable around" in answer["compile"]["switch"]["what"]
 
 
 @needs_compiler
