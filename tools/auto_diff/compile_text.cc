@@ -51,11 +51,15 @@ std::string Way(const Json& first) {
   if (way == "only_eager") return "This line does not run when the program is compiled.";
   if (way == "output") return "It makes the first result that is another one.";
   if (way == "values") return "It is the first line whose values are others.";
-  if (way != "fusion") return "";
+  if (way != "fusion" && way != "cut") return "";
   std::string ops;
   for (const Json& each : ListAt(first, "fusion")) {
     if (!each.is_string()) continue;
     ops += (ops.empty() ? "" : ", ") + runs::OperatorWord(each.get<std::string>());
+  }
+  if (way == "cut") {
+    return "It parts still where only this stretch is compiled, and not where less of it is: " +
+           EscapeControl(ops, 300) + ".";
   }
   return "Compiled together these part, each alone does not: " + EscapeControl(ops, 300) + ".";
 }

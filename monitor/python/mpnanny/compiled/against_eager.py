@@ -27,6 +27,7 @@ from .outcome import Outcome, parted, run, train
 from .place import Place, place_of
 from .search import Budget, Found, find, find_decomposition, outputs_part
 from .settings import check_compiler, compiling
+from .stretch import find_stretch
 from .switches import Switch, disabled_at, switches
 
 MOST_SECONDS = 240.0
@@ -172,13 +173,26 @@ class AgainstEager:
                 found = find_decomposition(autograd, self._budget)
         else:
             found = None
-        if found is not None:
+        if found is not None and found.way != "output":
             made.place = place_of(found)
-        elif made.parted[0].by_rounding:
+            return found
+        if found is None and made.parted[0].by_rounding:
             made.place = self._by_rounding(made)
-        else:
-            made.place = self._by_lines(made)
+            return None
+        made.place = self._by_cut(made)
+        if made.place is not None:
+            return None  # an output only shows it
+        made.place = place_of(found) if found is not None else self._by_lines(made)
         return found
+
+    def _by_cut(self, made: Comparison) -> Place | None:
+        """The shortest stretch that parts when it alone is compiled. What Dynamo has traced
+        otherwise is other as it is written, too.
+        """
+        if made.stage == "dynamo":
+            return None
+        parted = partial(self._same_parts, made)
+        return find_stretch(self._program, made.stage, parted, self._budget.half())
 
     def _by_rounding(self, made: Comparison) -> Place | None:
         """The first line whose own roundings alone move the result by half as far."""
@@ -199,10 +213,10 @@ class AgainstEager:
                 return Place(operator, "", f"{line[0]}:{line[1]}", "forward", "rounding")
         return None
 
-    def _same_parts(self, made: Comparison, other: Outcome) -> bool:
-        """Whether what parts in the whole parts in `other` already."""
+    def _same_parts(self, made: Comparison, other: Outcome) -> list[Parted]:
+        """Of what parts in the whole what parts in `other` already."""
         names = {each.name for each in made.parted}
-        return any(each.name in names for each in self._part(made.eager, other))
+        return [each for each in self._part(made.eager, other) if each.name in names]
 
     def _in_graphs(self, graphs: list[Graph]) -> Found | None:
         for graph in sorted(graphs, key=lambda each: each.order):
@@ -255,7 +269,7 @@ class AgainstEager:
             made.tried.append(each.what)
             with compiling(**each.changes), each.around():
                 other = run(self._program, wrap=_wrap(backend))
-            if other.raised is None and self._is_gone(made, other):
+            if other.raised is None and not self._same_parts(made, other):
                 made.switch, made.errors = each, (before, self._apart(made, other))
                 return
         at = STAGES.index(made.stage) if made.stage in STAGES else 0
@@ -264,7 +278,7 @@ class AgainstEager:
             backend = Backend(STAGES[at - 1], keep=False)
             with compiling():
                 other = run(self._program, wrap=_wrap(backend))
-            if other.raised is None and self._is_gone(made, other):
+            if other.raised is None and not self._same_parts(made, other):
                 made.switch = Switch(f'torch.compile(…, backend="{words[at]}")')
                 made.errors = (before, self._apart(made, other))
                 return
@@ -284,12 +298,8 @@ class AgainstEager:
         if other.raised is None:
             made.tried.append(made.switch.what)
             made.errors = (before, self._apart(made, other))
-            if not self._is_gone(made, other):
+            if self._same_parts(made, other):
                 made.switch, made.errors = None, None
-
-    def _is_gone(self, made: Comparison, other: Outcome) -> bool:
-        names = {each.name for each in made.parted}
-        return not any(each.name in names for each in self._part(made.eager, other))
 
     def _apart(self, made: Comparison, other: Outcome) -> float:
         name = made.parted[0].name

@@ -13,13 +13,14 @@ from .search import Found
 
 @dataclass(slots=True)
 class Place:
-    """Of what was found. `ops`: of a fusion, all of them."""
+    """Of what was found. `ops`: of a fusion or a cut, all of them."""
 
     op: str = ""
     module: str = ""
     source: str = ""
     phase: str = "forward"
-    way: str = ""  # kernel, fusion, decomposition, only_compiled, only_eager, values, rounding
+    # kernel, fusion, decomposition, cut, output, only_compiled, only_eager, values, rounding
+    way: str = ""
     ops: list[str] = field(default_factory=list)
     errors: tuple[float, float] | None = None
     error: float | None = None
@@ -37,7 +38,7 @@ def place_of(found: Found) -> Place:
     ops = list(dict.fromkeys(_operator(each) for each in found.nodes))
     return Place(
         _operator(node),
-        _module(node),
+        module_of(node),
         f"{file}:{line}" if file else "",
         "backward" if found.graph.is_backward else "forward",
         found.way,
@@ -53,7 +54,7 @@ def _operator(node: fx.Node) -> str:
     return str(original if original is not None else node.target)
 
 
-def _module(node: fx.Node) -> str:
+def module_of(node: fx.Node) -> str:
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
     path = next((each[0] for each in reversed(list(stack.values()))), "")
     return re.sub(r"^L\['\w+'\]\.?", "", path).replace("['", ".").replace("']", "").strip(".")

@@ -33,6 +33,10 @@ class Budget:
     def is_left(self) -> bool:
         return time.monotonic() < self._until
 
+    def half(self) -> Budget:
+        """For a search behind which others come."""
+        return Budget(max(0.0, self._until - time.monotonic()) / 2)
+
 
 @dataclass(slots=True)
 class Found:

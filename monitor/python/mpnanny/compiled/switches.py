@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import fx
 
 from .backends import Graph
 from .lines import line_of
@@ -56,21 +55,22 @@ def switches(found: Found | None, stage: str, graphs: list[Graph], place: str) -
             made.append(Switch("torch._inductor.config.emulate_precision_casts = True", changes))
         changes = {"pattern_matcher": False}
         made.append(Switch("torch._inductor.config.pattern_matcher = False", changes))
-    if stage == "inductor" and found is not None:
-        last = found.nodes[-1]
-        here = {each.key: _at_line(each, last) for each in graphs}
-        here[found.graph.key] = here.get(found.graph.key, set()) | {last.name}
+    if stage == "inductor" and (found is not None or place):
+        here = {each.key: _at_line(each, place) for each in graphs}
+        if found is not None:
+            here.setdefault(found.graph.key, set()).add(found.nodes[-1].name)
         at = f" around {place}" if place else ""
         made.append(Switch(f"torch.compiler.disable{at}", alone=here))
     return made
 
 
-def _at_line(graph: Graph, node: fx.Node) -> set[str]:
-    """Operators of the line that `node` comes from, also of its derivative."""
-    line = line_of(node)
-    if not line[0]:
-        return set()
-    return {each.name for each in calls(graph.module) if not writes(each) and line_of(each) == line}
+def _at_line(graph: Graph, place: str) -> set[str]:
+    """Operators of file:line, also of its derivative."""
+    return {
+        each.name
+        for each in calls(graph.module)
+        if place and not writes(each) and "{}:{}".format(*line_of(each)) == place
+    }
 
 
 @contextlib.contextmanager
