@@ -53,50 +53,53 @@ bool IsFraction(std::string_view rest) {
          IsDigit(rest[slash + 1]);
 }
 
+// The number at `at`, which moves behind it.
+Printed ReadPrinted(std::string_view line, size_t& at) {
+  const size_t start = at;
+  const auto value = NumberAt(line, at);
+  if (at == start) ++at;
+  const char before = start > 0 ? line[start - 1] : ' ';
+  const char behind = at < line.size() ? line[at] : ' ';
+  const bool whole =
+      line.substr(start, at - start).find_first_not_of("0123456789") == std::string_view::npos;
+  // A clock or a date goes on.
+  const bool of_time =
+      (behind == ':' || behind == '-') && at + 1 < line.size() && IsDigit(line[at + 1]);
+  const bool has_unit = IsAlpha(behind) || behind == '%' || behind == '_';
+  const auto total = TotalAt(line, at);
+  const bool alone = total || IsAlone(line, start, at);
+  return {value.value_or(0), whole && !of_time && !has_unit && before != '/' && alone, total};
+}
+
 // The line with '#' for each of its numbers, so that lines that differ in these alone are equal;
-// the numbers go into `numbers`.
+// the first numbers go into `numbers`. A sign is of its number, and blanks fill columns.
 std::string ShapeOf(std::string_view line, std::vector<Printed>& numbers) {
   std::string shape;
   numbers.clear();
+  const auto add = [&](const Printed& number) {
+    while (shape.ends_with(' ')) shape.pop_back();
+    shape += '#';
+    if (numbers.size() < kMostSlots) numbers.push_back(number);
+  };
   for (size_t at = 0; at < line.size() && shape.size() < kMostShapeBytes;) {
     const char c = line[at];
     const char before = at > 0 ? line[at - 1] : ' ';
     const bool begins = !IsWordChar(before) || before == '-' || before == '/' ||
                         (IsAlpha(before) && IsFraction(line.substr(at)));
-    const auto add_number = [&shape] {
-      while (shape.ends_with(' ')) shape.pop_back();
-      shape += '#';
-    };
     if (const size_t word = begins ? WordOfNumber(line.substr(at)) : 0; word > 0) {
-      add_number();
-      numbers.push_back({std::nan(""), false, std::nullopt});
+      add({std::nan(""), false, std::nullopt});
       at += word;
       continue;
     }
-    if (!IsDigit(c) || !begins) {
-      const bool blank = c == ' ' || c == '\t';
-      // A sign is of its number, and blanks fill columns.
-      const bool sign = (c == '-' || c == '+') && at + 1 < line.size() && IsDigit(line[at + 1]) &&
-                        !IsWordChar(before);
-      if (!sign && !(blank && (shape.empty() || shape.back() == ' '))) shape += blank ? ' ' : c;
-      ++at;
+    if (IsDigit(c) && begins) {
+      add(ReadPrinted(line, at));
       continue;
     }
-    const size_t start = at;
-    const auto value = NumberAt(line, at);
-    if (!value || at == start) at = start + 1;
-    const char behind = at < line.size() ? line[at] : ' ';
-    const bool whole =
-        line.substr(start, at - start).find_first_not_of("0123456789") == std::string_view::npos;
-    // A clock or a date goes on.
-    const bool of_time =
-        (behind == ':' || behind == '-') && at + 1 < line.size() && IsDigit(line[at + 1]);
-    const bool has_unit = IsAlpha(behind) || behind == '%' || behind == '_';
-    Printed printed{value.value_or(0), false, TotalAt(line, at)};
-    const bool alone = printed.total || IsAlone(line, start, at);
-    printed.counts = whole && !of_time && !has_unit && before != '/' && alone;
-    if (numbers.size() < kMostSlots) numbers.push_back(printed);
-    add_number();
+    const bool blank = c == ' ' || c == '\t';
+    const bool sign = (c == '-' || c == '+') && at + 1 < line.size() && IsDigit(line[at + 1]) &&
+                      !IsWordChar(before);
+    if (!sign && !(blank && (shape.empty() || shape.back() == ' '))) shape += blank ? ' ' : c;
+    ++at;
   }
   return shape;
 }
