@@ -41,8 +41,8 @@ Result<Evaluations> ReadEvaluations(const Source& source) {
 
 std::string EvaluationsText(const Evaluations& e) {
   if (e.count == 0) return "";
-  std::string text =
-      "It holds the losses of " + Count(e.count, "evaluation") + " (\"" + Name(e.name) + "\")";
+  std::string text = "It holds losses of evaluations (\"" + Name(e.name) + "\", " +
+                     std::to_string(e.count) + " read)";
   if (e.first) {
     text += ": " + Number(e.first) + " at first, " + Number(e.last) +
             (e.nonfinite > 0 ? " the last that is finite" : " at the end");

@@ -33,7 +33,7 @@ Sense SenseOf(const std::string& raw) {
   const std::string name = LowerCase(raw);
   // Other quantities, and statistics that say little of where the figure went.
   if (HoldsPart(name, {"time",      "/min",   "/max",   "_min",   "_max",       "std",     "coef",
-                       "clip",      "diff",   "advant", "return", "throughput", "per_sec", "chosen",
+                       "clip",      "diff",   "advant", "critic", "throughput", "per_sec", "chosen",
                        "rejected",  "logp",   "code_",  "prob_",  "best",       "worst",   "frac",
                        "threshold", "target", "tokens", "count"}) ||
       HasWordOf(name, {"lr", "kl", "value", "values", "num", "n", "total", "min", "max", "ms"})) {
@@ -51,11 +51,11 @@ Sense SenseOf(const std::string& raw) {
       HoldsPart(name, {"mean"})) {
     return Sense::kLength;
   }
-  if (HasWordOf(name,
-                {"accuracy", "accuracies", "acc",  "top",   "rew",    "reward",  "rewards",
-                 "score",    "scores",     "bleu", "rouge", "rougel", "f",       "map",
-                 "psnr",     "ssim",       "iou",  "miou",  "auc",    "success", "correct",
-                 "auroc",    "auprc",      "dice", "win",   "wins",   "recall",  "precision"}) ||
+  if (HasWordOf(name, {"accuracy", "accuracies", "acc",     "top",       "rew",    "reward",
+                       "rewards",  "score",      "scores",  "bleu",      "rouge",  "rougel",
+                       "f",        "map",        "psnr",    "ssim",      "iou",    "miou",
+                       "auc",      "success",    "correct", "auroc",     "auprc",  "dice",
+                       "win",      "wins",       "recall",  "precision", "return", "returns"}) ||
       HoldsPart(name, {"pass_rate", "win_rate", "prec@", "f1"})) {
     return Sense::kScore;
   }

@@ -48,6 +48,22 @@ TEST(DiagnoseEarnedTest, ALossThatStandsIsNotHealthy) {
   EXPECT_TRUE(HeadlineSays(score, "accuracy went from")) << score["headline"];
 }
 
+// A score that stands in lines of its own between the records counts as well.
+TEST(DiagnoseEarnedTest, ScoresBetweenTheRecordsAreRead) {
+  const Json nothing =
+      JudgeText(FallingLog(2, NoFigure, "Testing: mean_dice : 0.000004, best_dice : 0.002\n"));
+  EXPECT_EQ(nothing["verdict"], "degraded") << nothing;
+  EXPECT_TRUE(HeadlineSays(nothing, "mean_dice")) << nothing["headline"];
+  const Json sound = JudgeText(FallingLog(2, NoFigure, "Testing: mean_dice : 0.71\n"));
+  EXPECT_EQ(sound["verdict"], "healthy") << sound;
+}
+
+TEST(DiagnoseEarnedTest, AReturnIsAScore) {
+  const Json rises = JudgeText(
+      FallingLog(0, [](int step) { return NamedFigure("Test_Return", 900 + 40.0 * step); }));
+  EXPECT_EQ(rises["verdict"], "healthy") << rises;
+}
+
 TEST(DiagnoseEarnedTest, WordsOfAFaultAreHeard) {
   const std::string words = "[WARNING] NaN loss detected! Skipping batch.\n";
   const Json told = JudgeText(FallingLog(2, NoFigure, words));

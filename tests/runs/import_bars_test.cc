@@ -146,7 +146,7 @@ TEST(ImportEvaluationsTest, TheirLossesAreKeptBesideTheSteps) {
   ASSERT_EQ(log.steps.size(), 3u) << log.notes;
   EXPECT_EQ(log.steps[1].loss, 2.25);
   EXPECT_TRUE(Notes(log,
-                    "losses of 2 evaluations (\"eval_loss\"): 2 at first, 2 the last that is "
+                    "losses of evaluations (\"eval_loss\", 2 read): 2 at first, 2 the last that is "
                     "finite; 1 of them is not finite, first at step 20"))
       << log.notes;
 }
@@ -168,7 +168,7 @@ TEST(ImportEvaluationsTest, WhereverTheyStand) {
     ASSERT_EQ(log.steps.size(), 2u) << text << log.notes;
     EXPECT_EQ(log.steps[1].loss, 2.25) << text;
     EXPECT_FALSE(log.steps[1].flags & runs::kLossNan) << text;
-    EXPECT_TRUE(Notes(log, "losses of 2 evaluations")) << text << log.notes;
+    EXPECT_TRUE(Notes(log, "2 read)")) << text << log.notes;
     EXPECT_TRUE(Notes(log, "1 of them is not finite, first at step 2")) << text << log.notes;
   }
 }

@@ -115,7 +115,7 @@ TEST(ImportProgramsTest, LlmCsLogAndLinesWithABareNorm) {
   EXPECT_EQ(log.steps[0].grad_norm, 15.25);
   EXPECT_TRUE(std::isnan(*log.steps[1].grad_norm));
   EXPECT_EQ(log.steps[1].lr, 1e-4);
-  EXPECT_NE(log.notes.find("2 evaluations"), std::string::npos) << log.notes;
+  EXPECT_NE(log.notes.find(", 2 read)"), std::string::npos) << log.notes;
   folder.Write("b.log",
                "step    10 | loss: 6.500000 | lr 6.0000e-04 | norm: 1.2500 | dt: 100.00ms\n"
                "layer norm: 3.5\n");
@@ -135,7 +135,7 @@ TEST(ImportProgramsTest, TorchtitansConsole) {
   const ReadLog log = ReadAsRun(folder, "a.log");
   ASSERT_EQ(log.steps.size(), 2u) << log.error;
   EXPECT_EQ(log.steps[1].loss, 11.25) << "not the validation's";
-  EXPECT_NE(log.notes.find("1 evaluation"), std::string::npos) << log.notes;
+  EXPECT_NE(log.notes.find(", 1 read)"), std::string::npos) << log.notes;
   EXPECT_EQ(Named(folder, "a.log", "tps"), (FigureSeries{{1, 1234}, {2, 12345}}));
 }
 

@@ -173,9 +173,10 @@ TEST(SurveyTest, TaggedLinesAreEvaluations) {
   ASSERT_EQ(log.steps.size(), 40u) << log.notes;
   EXPECT_EQ(log.steps.back().step, 39);
   EXPECT_LT(log.steps.back().loss, 4.0);
-  EXPECT_TRUE(NotesSay(log, "12 evaluations")) << log.notes;
-  EXPECT_TRUE(
-      NotesSay(log, "a loss, a gradient norm, a rate or a loss scale was read from 52 of 52 lines"))
+  EXPECT_TRUE(NotesSay(log, ", 12 read)")) << log.notes;
+  EXPECT_TRUE(NotesSay(log,
+                       "a loss, a gradient norm, a rate or a loss scale was read from 52 of 52 "
+                       "lines that are not empty"))
       << log.notes;
   EXPECT_EQ(Surveyed(figures).steps.size(), 40u);
 }
@@ -184,7 +185,7 @@ TEST(SurveyTest, TaggedLinesAreEvaluations) {
 TEST(SurveyTest, CountersThatAlternateAreTrainingAndEvaluation) {
   std::string text, grows, setting = "| val_loss_every        | 250 |\nval loss nan\n";
   for (int step = 1; step < 9; ++step) setting += StepLine(step, 3);
-  EXPECT_TRUE(NotesSay(Surveyed(setting), "1 evaluation")) << Surveyed(setting).notes;
+  EXPECT_TRUE(NotesSay(Surveyed(setting), ", 1 read)")) << Surveyed(setting).notes;
   for (int epoch = 1; epoch <= 4; ++epoch) {
     text += "Epoch " + std::to_string(epoch) + "/4\n";
     for (int step = 10; step <= 60; step += 10) {
@@ -196,7 +197,7 @@ TEST(SurveyTest, CountersThatAlternateAreTrainingAndEvaluation) {
   }
   const ReadLog log = Surveyed(text);
   EXPECT_EQ(log.steps.size(), 24u) << log.notes;
-  EXPECT_TRUE(NotesSay(log, "8 evaluations")) << log.notes;
+  EXPECT_TRUE(NotesSay(log, ", 8 read)")) << log.notes;
   EXPECT_FALSE(NotesSay(log, "runs one after another")) << log.notes;
   EXPECT_EQ(Surveyed(grows).steps.size(), 24u);
 }
@@ -232,6 +233,48 @@ TEST(SurveyTest, RecordsBehindABarHaveStepsOfTheirOwn) {
     EXPECT_EQ(log.steps[i].step, 10 * static_cast<int64_t>(i + 1)) << i;
   }
   EXPECT_EQ(log.steps.back().loss, 1.0);
+}
+
+// Sentences say figures as well; one that is not finite has to be understood whole.
+TEST(SurveyTest, AFigureInASentence) {
+  std::string text;
+  for (int step = 25; step <= 250; step += 25) {
+    text += "Epoch 0, Step " + std::to_string(step) +
+            ", total used time 7.2 (s), avg loss so far is " + std::to_string(2 - 0.004 * step) +
+            "\n";
+  }
+  text += "Epoch 0, val loss is 1.25, val mse is 0.013.\nStop if the loss is nan\n";
+  const ReadLog log = Surveyed(text);
+  ASSERT_EQ(log.steps.size(), 10u) << log.notes;
+  EXPECT_EQ(log.steps.back().loss, 1.0);
+  EXPECT_FALSE(log.steps.back().flags & runs::kLossNan);
+  EXPECT_TRUE(NotesSay(log, "(\"val loss\", 1 read): 1.25")) << log.notes;
+}
+
+// What a logger prints behind the bar of an evaluation is a record of its own.
+TEST(SurveyTest, ARecordBehindTheBarOfAnEvaluation) {
+  std::string text;
+  for (int epoch = 0; epoch < 8; ++epoch) {
+    text += "Validation: 100%|##| 8/8 [00:01<00:00, 9.1it/s] 12:04:11 INFO  Epoch " +
+            std::to_string(epoch) + ": v_kl 0.3  loss " + std::to_string(2 - 0.1 * epoch) + "\n";
+  }
+  const ReadLog log = Surveyed(text);
+  ASSERT_EQ(log.steps.size(), 8u) << log.notes;
+  EXPECT_EQ(log.steps[3].loss, 1.7);
+}
+
+TEST(SurveyTest, WhatIsUnscaledIsNoLossScale) {
+  std::string text;
+  for (int step = 1; step <= 6; ++step) {
+    text += StepLine(step, 3, " | loss_ce_unscaled 0.07 | loss_box_unscaled 0.1");
+  }
+  EXPECT_FALSE(Surveyed(text).steps.back().loss_scale.has_value());
+}
+
+TEST(SurveyTest, ACostIsALoss) {
+  std::string text;
+  for (int step = 1; step <= 6; ++step) text += "Iter " + std::to_string(step) + ", cost: 2.5\n";
+  EXPECT_EQ(Surveyed(text).steps.size(), 6u);
 }
 
 TEST(SurveyTest, WhatATrackerSumsUpIsNoStep) {

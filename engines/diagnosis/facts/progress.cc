@@ -16,7 +16,7 @@ constexpr double kMoved = 0.03;      // of its size: less is no clear move
 constexpr double kErrors = 3;        // standard errors that a move is beyond
 constexpr double kGivenBack = 0.25;  // of its best move it may have lost again
 
-constexpr int64_t kFewestStill = 20, kFewestZeros = 3;
+constexpr int64_t kFewestStill = 20, kFewestLow = 8, kFewestZeros = 3;
 constexpr double kLowScore = 0.1, kStillScore = 0.005;  // of a score between 0 and 1
 constexpr double kStillLoss = 1e-3;                     // of its size: batches alone scatter more
 constexpr double kHardlyFell = 0.2;                     // a loss that fell by more has converged
@@ -70,7 +70,7 @@ Still FromBlock(const std::string& name, const std::vector<Block>& blocks, size_
 
 std::optional<Still> LowScore(const std::string& name, const BlockSeries& series) {
   const std::vector<Block>& blocks = series.blocks();
-  if (series.count() < kFewestStill) return std::nullopt;
+  if (series.count() < kFewestLow) return std::nullopt;
   const Still still = FromBlock(name, blocks, blocks.size() / 10);
   const bool low = std::max(std::fabs(still.low), std::fabs(still.high)) <= kLowScore;
   return low && still.high - still.low <= kStillScore ? std::optional(still) : std::nullopt;

@@ -145,8 +145,8 @@ Field FieldOf(std::string_view key) {
   // Most keys of a log ("samples/s") have none of the letters that the known ones are told by.
   const auto holds = [&](const char* part) { return key.find(part) != std::string_view::npos; };
   if (!holds("loss") && !holds("scale") && !holds("norm") && !holds("grad") && !holds("lr") &&
-      !holds("learn") && !holds("epoch") && !holds("step") && !holds("it") && !holds("updates") &&
-      !holds("batch")) {
+      !holds("learn") && !holds("cost") && !holds("epoch") && !holds("step") && !holds("it") &&
+      !holds("updates") && !holds("batch")) {
     return Field::kNone;
   }
   if (key.ends_with(".py")) return Field::kNone;  // "loss_scaler.py:181" says who prints
@@ -158,8 +158,10 @@ Field FieldOf(std::string_view key) {
     return loss ? Field::kEvalLoss : Field::kNone;
   }
   const std::string_view last = Last(plain);
-  // "loss_scaled" and "scaled_loss" are losses that were scaled, and no scale.
-  if (AnyWord(plain, [](std::string_view word) { return word == "scaled"; })) {
+  // "loss_scaled" and "loss_ce_unscaled" are losses, and no scale.
+  if (AnyWord(plain, [&](std::string_view word) {
+        return word == "scaled" || (word == "unscaled" && !has("norm"));
+      })) {
     return has("loss") && !has("norm") ? Field::kLoss : Field::kNone;
   }
   if (has("scale")) {
@@ -169,6 +171,8 @@ Field FieldOf(std::string_view key) {
     return IsTotalNorm(plain) ? Field::kGradNorm : Field::kNone;
   }
   if (has("loss")) return IsAboutLoss(plain) ? Field::kNone : Field::kLoss;
+  // Where nothing is called a loss: "Iter 100, cost: 0.32".
+  if (plain == "cost" || plain == "train_cost" || plain == "avg_cost") return Field::kLoss;
   if (EndsAsWord(plain, "lr") || has("learning_rate") || IsLrOfOptimizer(plain)) return Field::kLr;
   if (plain == "epoch") return Field::kEpoch;
   for (const char* step : {"step", "_step", "steps", "iter", "iteration", "it", "global_step",

@@ -39,6 +39,16 @@ void AddIterations(const std::string& key, std::optional<double> count, Figures&
   if (key.ends_with("nan iterations") && *count > 0) figures.bad_part = kNan;
 }
 
+// "avg loss so far" of "avg loss so far is"; false if it does not end so.
+bool DropVerb(std::string& key) {
+  for (const std::string_view verb : {" is", " was"}) {
+    if (!key.ends_with(verb)) continue;
+    key.resize(key.size() - verb.size());
+    return true;
+  }
+  return false;
+}
+
 // Every "key=value", "key: value" and "key value" of a line whose key stands for a field.
 Figures Pairs(std::string_view line) {
   FigureCollector found;
@@ -63,15 +73,17 @@ Figures Pairs(std::string_view line) {
       }
       ++i;
     }
-    const std::string key = LowerCase(line.substr(start, i - start));
+    std::string key = LowerCase(line.substr(start, i - start));
     size_t value_at = i;
     while (value_at < line.size() && (line[value_at] == ' ' || line[value_at] == '"' ||
                                       line[value_at] == '\'' || line[value_at] == '\t')) {
       ++value_at;
     }
-    const bool separator =
-        value_at < line.size() && (line[value_at] == '=' || line[value_at] == ':');
-    if (separator) {
+    const bool sign = value_at < line.size() && (line[value_at] == '=' || line[value_at] == ':');
+    // "avg loss so far is 0.11"; of what is not finite the sentence has to be understood whole.
+    const bool verb = !sign && value_at < line.size() && IsDigit(line[value_at]) && DropVerb(key);
+    const bool separator = sign || verb;
+    if (sign) {
       ++value_at;
       while (value_at < line.size() &&
              (line[value_at] == ' ' || line[value_at] == '"' || line[value_at] == '\'' ||
@@ -220,6 +232,15 @@ bool CountsSteps(const Bar& bar) {
   return bar.before.empty() || has("train") || has("step") || has("iter");
 }
 
+// Where in the line another record begins that a logger printed behind a bar of progress:
+// "Validation: 100%|##| 8/8 [00:01<00:00] 12:04:11 INFO epoch 3: loss 0.2". 0: none does. What a
+// bar shows itself stands in its brackets.
+size_t RecordBehind(const Bar& bar, const std::string& lower) {
+  const size_t close = lower.find(']', bar.end);
+  const size_t loss = lower.find("loss", bar.end);
+  return close != std::string::npos && loss != std::string::npos && loss > close ? close + 1 : 0;
+}
+
 // "Unexpected result nan on rank 3 at iteration #11 invocation #2 (message='found NaN in local
 // forward loss calculation')", as Megatron's rerun state machine writes it. Its iterations begin at
 // 0 with the process; those of Megatron's own lines at 1.
@@ -323,18 +344,22 @@ Figures ReadFigures(std::string_view line) {
     if (attempted) figures.scale_after = scale;
   }
   figures.skipping = SaysSkipping(lower);
-  if (figures.loss && IsEvaluation(lower)) {
+  const auto bar = FindBar(line);
+  const size_t record = bar && figures.loss ? RecordBehind(*bar, lower) : 0;
+  if (figures.loss && IsEvaluation(lower.substr(record))) {
     figures.eval_loss = figures.loss;
     figures.eval_name = "loss";
     figures.loss.reset();
     figures.bad_part.reset();
   }
-  const auto bar = FindBar(line);
-  figures.of_bar = bar.has_value();
-  if (!figures.step && bar && (figures.loss || figures.skipping || CountsSteps(*bar))) {
+  const bool shows = record == 0 && (figures.loss || figures.skipping);
+  const bool counts = bar && (CountsSteps(*bar) || shows);
+  figures.of_bar = bar && (counts || record == 0);
+  if (!figures.step && counts) {
     figures.step = bar->done;
     figures.step_total = bar->total;
-    figures.behind_bar = figures.loss && line.find("{'", bar->end) != std::string_view::npos;
+    figures.behind_bar =
+        record > 0 || (figures.loss && line.find("{'", bar->end) != std::string_view::npos);
   }
   if (const auto done = figures.loss && !figures.step ? CountOfBatches(line) : std::nullopt) {
     figures.step = done;

@@ -79,10 +79,15 @@ class Scanner {
     }
     if (Char(next) == '\'' || Char(next) == '"') ++next;
     SkipBlanks(next);
-    const bool separated = Char(next) == ':' || Char(next) == '=';
-    if (separated) {
+    const bool sign = Char(next) == ':' || Char(next) == '=';
+    // "val loss is 0.03": the words before it are the name.
+    const std::string_view last = line_.substr(word, name_end - word);
+    const bool verb = !sign && word > start && name_end == end && (last == "is" || last == "was");
+    if (verb) name_end = word - 1;
+    const bool separated = sign || verb;
+    if (sign) {
       ++next;
-    } else if (next == name_end || name_end == word) {
+    } else if (!verb && (next == name_end || name_end == word)) {
       at_ = std::max(end, start + 1);
       return;
     }

@@ -35,6 +35,11 @@ void Placement::Add(const Figures& figures) {
     held_.push_back(figures);
     return;
   }
+  // A score between records whose steps are not known yet waits with them.
+  if (!figures.step && figures.other_shape && !held_.empty() && held_.size() < kMostHeld) {
+    held_.push_back(figures);
+    return;
+  }
   if (!figures.step && !figures.Any() && !figures.other_shape) {  // prose decides nothing
     if (figures.epoch) epoch_ = figures.epoch;
     return;

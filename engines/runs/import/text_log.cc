@@ -38,6 +38,15 @@ Result<void> ReadFiles(const std::vector<std::string>& files, Import& into) {
   return ReadTextLog([&] { return ByteSource::OfFile(files.front()); }, into);
 }
 
+// Whether a line has a number whose name says which way is the good one.
+bool HasScore(std::string_view line, std::vector<NamedNumber>& numbers) {
+  numbers.clear();
+  ReadNamedNumbers(line, numbers);
+  return std::any_of(numbers.begin(), numbers.end(), [](const NamedNumber& number) {
+    return runs::IsScore(std::string(number.name));
+  });
+}
+
 // The numbers of lines that tell of a step or of the training's figures: elsewhere they are
 // settings and sentences.
 class NamesOfLines {
@@ -48,7 +57,9 @@ class NamesOfLines {
     if (!figures.Any() && !figures.eval_loss && !IsCount(figures.step) && !figures.other_shape) {
       if (const auto count = CountOfOwn(line)) AddByRollouts(line, *count);
       AddClasses(line);
-      return;
+      // "Testing: mean_dice 0.71" between the records: of the step before it.
+      if (!HasScore(line, numbers_)) return;
+      figures.other_shape = true;
     }
     numbers_.clear();
     ReadNamedNumbers(line, numbers_);
@@ -112,15 +123,6 @@ struct Surveyed {
   Survey survey;
   bool has_whole_steps = false, has_losses = false;
 };
-
-// Whether a line has a number whose name says which way is the good one.
-bool HasScore(std::string_view line, std::vector<NamedNumber>& numbers) {
-  numbers.clear();
-  ReadNamedNumbers(line, numbers);
-  return std::any_of(numbers.begin(), numbers.end(), [](const NamedNumber& number) {
-    return runs::IsScore(std::string(number.name));
-  });
-}
 
 // What counts a log's records, to be found out in the first reading.
 struct Columns {
@@ -245,7 +247,7 @@ Result<void> ReadTextLog(const OpenSource& open, Import& into) {
       reruns.push_back(std::move(says));
     }
   }
-  const std::string lines = runs::Count(read + of_tables, "line");
+  const std::string lines = runs::Count(read + of_tables, "line") + " that are not empty";
   const char* const what = counts && column.of_scores()
                                ? "scores were read from "
                                : "a loss, a gradient norm, a rate or a loss scale was read from ";
