@@ -117,9 +117,14 @@ Result<std::vector<NamedSeries>> ReadAllFigures(const Source& source) {
   MPN_TRY_ASSIGN(auto names, ReadNames(*source.database));
   MPN_TRY_ASSIGN(auto series, Assemble(source));
   for (auto& [id, values] : series) {
-    if (!values.empty() && names.contains(id)) all.push_back({names[id], std::move(values)});
+    const bool kept = !values.empty() && names.contains(id) && !IsLinesOf(names[id]);
+    if (kept) all.push_back({names[id], std::move(values)});
   }
   return all;
+}
+
+Result<FigureSeries> ReadLinesOfFigure(const Source& source, const std::string& name) {
+  return ReadFigure(source, std::string(kLinesOf) + name);
 }
 
 Result<std::vector<FigureName>> ReadFigureNames(const Source& source) {

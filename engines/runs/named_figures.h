@@ -40,6 +40,14 @@ Result<FigureSeries> ReadFigure(const Source& source, std::string_view name);
 // All of them: what compares one name with another. At most kMostFigures values.
 Result<std::vector<NamedSeries>> ReadAllFigures(const Source& source);
 
+// By step, the line of the log that prints the value of that name; only of names that say which way
+// is the good one (figure_sense.h). Empty where the format has no lines.
+Result<FigureSeries> ReadLinesOfFigure(const Source& source, const std::string& name);
+
+// Lines are kept as a series beside the figure's own, under its name behind this.
+inline constexpr std::string_view kLinesOf = "\x01";
+inline bool IsLinesOf(std::string_view name) { return name.starts_with(kLinesOf); }
+
 // How many names and values of a log are kept; what comes after them is left out, and told.
 inline constexpr size_t kMostFigureNames = 200;
 // Beyond those, names that stand for a loss, a norm, a rate or a scale.

@@ -326,5 +326,21 @@ TEST(ImportTest, FiguresBetweenBarsAreNoHeader) {
   EXPECT_EQ(read.steps[2].loss, 3.5);
 }
 
+// Where an epoch has several rows each of them counts.
+TEST(ImportFormatsTest, ATableWithSeveralRowsAnEpoch) {
+  TempFolder folder;
+  std::string table = "epoch,batch,loss\n";
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (int batch = 0; batch < 5; ++batch) {
+      table += std::to_string(epoch) + "," + std::to_string(batch) + "," +
+               std::to_string(3 - 0.1 * (5 * epoch + batch)) + "\n";
+    }
+  }
+  folder.Write("metrics.csv", table);
+  const ReadLog log = ReadAsRun(folder, "metrics.csv");
+  ASSERT_EQ(log.steps.size(), 15u) << log.notes;
+  EXPECT_EQ(log.steps[14].loss, 1.6);
+}
+
 }  // namespace
 }  // namespace mpnanny::test

@@ -69,6 +69,21 @@ TEST(LogLinesTest, TheLineIsThatOfTheLossThatCounts) {
   EXPECT_EQ(AnswerAbout(log).structured["log_lines"][0]["line"], 26);
 }
 
+// The value of an evaluation stands in its own line, not in that of the loss before it.
+TEST(LogLinesTest, AnEvaluationHasItsOwnLine) {
+  std::string log;
+  for (int epoch = 1; epoch <= 30; ++epoch) {
+    for (int batch = 0; batch < 3; ++batch) {
+      log += "loss: " + std::to_string(3 - 0.08 * epoch) + "\n";
+    }
+    log += "saved\nval_loss: " + std::to_string(epoch == 4 ? 1.0 : 1.0 + 0.1 * epoch) + "\n";
+  }
+  const ToolOutput output = AnswerAbout(log);
+  EXPECT_TRUE(Has(output.text, "val_loss was 1 at line 20, ")) << output.text;
+  EXPECT_TRUE(Has(output.text, "and is 4 at line 150")) << output.text;
+  EXPECT_TRUE(Has(output.text, "line 20: \"val_loss: 1.000000\"")) << output.text;
+}
+
 TEST(LogLinesTest, ALineOfCodeIsNoneOfTheLog) {
   std::string log =
       Epochs(2, 9) + "Traceback (most recent call last):\n  File \"train.py\", line 5\n";

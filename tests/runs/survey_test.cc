@@ -235,6 +235,17 @@ TEST(SurveyTest, RecordsBehindABarHaveStepsOfTheirOwn) {
   EXPECT_EQ(log.steps.back().loss, 1.0);
 }
 
+// Loops of one length are all epochs or all runs, whatever the loss of a single one does.
+TEST(SurveyTest, LoopsOfOneLengthAreAllTheSame) {
+  std::string text;
+  for (int loop = 0; loop < 12; ++loop) {
+    const double start = loop / 2 % 2 == 0 ? 20 : 8;
+    for (int step = 0; step < 10; ++step) text += StepLine(step, start * (1 - 0.03 * step));
+  }
+  const ReadLog log = Surveyed(text);
+  EXPECT_TRUE(NotesSay(log, "is read as 12 runs")) << log.notes;
+}
+
 // Sentences say figures as well; one that is not finite has to be understood whole.
 TEST(SurveyTest, AFigureInASentence) {
   std::string text;

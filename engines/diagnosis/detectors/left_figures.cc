@@ -36,36 +36,30 @@ void DetectLeftFigures(const Facts& facts, std::vector<Claim>& claims) {
     const bool better = left.how == How::kRose && EvaluatesBetter(facts.progress);
     claim.fault = left.how != How::kCollapsed && !better;
     claim.open = !claim.fault;
-    const std::vector<runs::Sentence> parts = {runs::Name(left.name),
-                                               runs::Number(left.best, 4),
-                                               left.best_step,
-                                               left.from,
-                                               runs::Number(left.last, 4),
-                                               left.last_step};
+    const std::vector<runs::Sentence> parts = {
+        runs::Name(left.name), runs::Number(left.best, 4), PlaceText(left.at_best),
+        PlaceText(left.from),  runs::Number(left.last, 4), PlaceText(left.at_last)};
     switch (left.how) {
       case How::kRose:
         claim.sentence = {
-            Form("{0} was {1} at step {2}, has stayed more than a tenth above that since step {3}, "
-                 "and is {4} at step {5}: what is evaluated gets worse, whatever the training loss "
-                 "does.",
-                 "{0} 在第 {2} 步为 {1}，从第 {3} 步起一直高出十分之一以上，第 {5} 步为 "
-                 "{4}：无论训练损失如何，评估结果在变差。"),
+            Form("{0} was {1} at {2}, has stayed more than a tenth above that since {3}, and is "
+                 "{4} at {5}: what is evaluated gets worse, whatever the training loss does.",
+                 "{0} 在{2}为 {1}，从{3}起一直高出十分之一以上，{5}为 {4}："
+                 "无论训练损失如何，评估结果在变差。"),
             parts};
         break;
       case How::kFell:
         claim.sentence = {
-            Form("{0} had reached {1} (step {2}), has stayed more than a tenth below that since "
-                 "step "
-                 "{3}, and is {4} at step {5}.",
-                 "{0} 曾达到 {1}（第 {2} 步），从第 {3} 步起一直低十分之一以上，第 {5} 步为 {4}。"),
+            Form("{0} had reached {1} ({2}), has stayed more than a tenth below that since {3}, "
+                 "and is {4} at {5}.",
+                 "{0} 曾达到 {1}（{2}），从{3}起一直低十分之一以上，{5}为 {4}。"),
             parts};
         break;
       case How::kCollapsed:
-        claim.sentence = {
-            Form("Of {0}, {1} at first (step {2}), next to nothing is left from step "
-                 "{3} on: {4} at step {5}.",
-                 "{0} 起初为 {1}（第 {2} 步），从第 {3} 步起几乎不剩：第 {5} 步为 {4}。"),
-            parts};
+        claim.sentence = {Form("Of {0}, {1} at first ({2}), next to nothing is left from {3} on: "
+                               "{4} at {5}.",
+                               "{0} 起初为 {1}（{2}），从{3}起几乎不剩：{5}为 {4}。"),
+                          parts};
         break;
     }
     claims.push_back(std::move(claim));

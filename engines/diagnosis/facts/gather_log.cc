@@ -54,6 +54,24 @@ bool HasName(const std::vector<runs::NamedSeries>& figures, std::string_view one
   });
 }
 
+// Where the log does not print its steps, a figure stands in the line that prints it, which need
+// not be that of the step's loss.
+Result<void> PlaceLeftFigures(const runs::Source& source, std::vector<LeftFigure>& all) {
+  if (all.empty() || runs::LogLines(source).say_their_steps()) return {};
+  for (LeftFigure& left : all) {
+    MPN_TRY_ASSIGN(const auto lines, runs::ReadLinesOfFigure(source, left.name));
+    for (FigurePlace* place : {&left.at_best, &left.from, &left.at_last}) {
+      const auto found =
+          std::lower_bound(lines.begin(), lines.end(), place->step,
+                           [](const auto& point, int64_t step) { return point.first < step; });
+      if (found != lines.end() && found->first == place->step) {
+        place->line = static_cast<int64_t>(found->second);
+      }
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
@@ -72,6 +90,7 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
   facts.evaluations = *std::move(evaluations);
   MPN_TRY_ASSIGN(const auto figures, runs::ReadAllFigures(source));
   facts.left = FindLeftFigures(figures);
+  MPN_TRY(PlaceLeftFigures(source, facts.left));
   facts.logged = RelateLogged(figures);
   StepPass steps(limit);
   MPN_TRY(steps.Read(source, facts));

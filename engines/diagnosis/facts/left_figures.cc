@@ -70,7 +70,7 @@ std::optional<LeftFigure> LeftBy(const runs::NamedSeries& series, How how) {
   left.name = series.name;
   left.is_length = runs::SenseOf(series.name) == runs::Sense::kLength;
   left.last = points.back().second;
-  left.last_step = points.back().first;
+  left.at_last.step = points.back().first;
   // Single values may be thrown out: the level that a tenth of the values reached.
   left.best = how == How::kRose   ? QuantileOf(points, early, 0)
               : how == How::kFell ? QuantileOf(points, early, 0.9)
@@ -91,11 +91,11 @@ std::optional<LeftFigure> LeftBy(const runs::NamedSeries& series, How how) {
   const size_t latest = how == How::kRose ? points.size() - 3 : early;
   const auto from = StaysFrom(points, latest, beyond);
   if (!from) return std::nullopt;
-  left.from = *from;
+  left.from.step = *from;
   for (const auto& [step, value] : points) {
     const bool reached = how == How::kRose ? value <= left.best : value >= left.best;
     if (reached) {
-      left.best_step = step;
+      left.at_best.step = step;
       break;
     }
   }
@@ -107,6 +107,11 @@ double Distance(const LeftFigure& left) {
 }
 
 }  // namespace
+
+runs::Sentence PlaceText(const FigurePlace& place) {
+  return place.line > 0 ? runs::Sentence(runs::Form("line {0}", "第 {0} 行"), {place.line})
+                        : runs::Sentence(runs::Form("step {0}", "第 {0} 步"), {place.step});
+}
 
 std::vector<LeftFigure> FindLeftFigures(std::span<const runs::NamedSeries> figures) {
   std::vector<LeftFigure> found;

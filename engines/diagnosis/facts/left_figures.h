@@ -12,8 +12,16 @@
 #include <vector>
 
 #include "engines/runs/named_figures.h"
+#include "engines/runs/sentence.h"
 
 namespace mpnanny::diagnosis {
+
+// Where the value of a figure stands.
+struct FigurePlace {
+  int64_t step = 0;
+  int64_t line = 0;  // of the log, where that does not print the step; else 0
+};
+runs::Sentence PlaceText(const FigurePlace& place);
 
 struct LeftFigure {
   enum class How { kRose, kFell, kCollapsed };
@@ -21,8 +29,8 @@ struct LeftFigure {
   std::string name;        // raw
   bool is_length = false;  // of what a policy writes
   double best = 0, last = 0;
-  int64_t best_step = 0, last_step = 0;
-  int64_t from = 0;  // the first step from which on it stayed away
+  FigurePlace at_best, at_last;
+  FigurePlace from;  // the first from which on it stayed away
 };
 
 // One of each kind, the one that went furthest.

@@ -91,10 +91,11 @@ Answer AnswersGone(const Asked& asked) {
   for (const LeftFigure& left : asked.facts.left) {
     if (left.how != LeftFigure::How::kCollapsed || !left.is_length) continue;
     return Broken(
-        {Form("The policy collapsed: {0} was {1} at first and is {2} at step {3}, and has "
-              "been next to nothing since step {4}.",
-              "策略崩溃：{0} 起初为 {1}，第 {3} 步为 {2}，从第 {4} 步起几乎为零。"),
-         {Name(left.name), Number(left.best, 4), Number(left.last, 4), left.last_step, left.from}});
+        {Form("The policy collapsed: {0} was {1} at first and is {2} at {3}, and has been next to "
+              "nothing since {4}.",
+              "策略崩溃：{0} 起初为 {1}，{3}为 {2}，从{4}起几乎为零。"),
+         {Name(left.name), Number(left.best, 4), Number(left.last, 4), PlaceText(left.at_last),
+          PlaceText(left.from)}});
   }
   return {};
 }

@@ -60,8 +60,8 @@ Result<void> Read(const std::vector<std::string>& files, Import& into) {
   const std::string& path = files.front();
   Survey survey;
   RunsOfFile runs_of_file(into);
-  bool by_epoch = false;
-  int64_t rows = 0, odd = 0;
+  bool by_epoch = false, several_an_epoch = false;
+  int64_t rows = 0, odd = 0, of_same_epoch = 0;
   const auto read = [&](FigureStore* names,
                         const std::function<void(int64_t, Figures)>& take) -> Result<void> {
     MPN_TRY_ASSIGN(auto source, ByteSource::OfFile(path));
@@ -69,8 +69,10 @@ Result<void> Read(const std::vector<std::string>& files, Import& into) {
     const auto table = HeaderOf(path.substr(path.rfind('/') + 1), lines);
     if (!table)
       return InvalidInput(EscapeControl(path) + " has no header that names a loss or a score.");
-    by_epoch = !table->Has(Field::kStep) && table->Has(Field::kEpoch);
-    rows = odd = 0;
+    // An epoch stands for a step where each has a row of its own.
+    by_epoch = !table->Has(Field::kStep) && table->Has(Field::kEpoch) && !several_an_epoch;
+    rows = odd = of_same_epoch = 0;
+    std::optional<double> epoch;
     while (!into.recorder.Full()) {
       const auto line = lines.Next();
       if (!line) break;
@@ -81,12 +83,20 @@ Result<void> Read(const std::vector<std::string>& files, Import& into) {
         ++odd;
         continue;
       }
+      if (figures->epoch && figures->epoch == epoch) ++of_same_epoch;
+      epoch = figures->epoch;
       if (by_epoch) figures->step = figures->epoch;
       take(lines.number(), *std::move(figures));
     }
     return {};
   };
-  MPN_TRY(read(nullptr, [&](int64_t, const Figures& figures) { survey.Add(figures); }));
+  const auto add = [&](int64_t, const Figures& figures) { survey.Add(figures); };
+  MPN_TRY(read(nullptr, add));
+  if (2 * of_same_epoch > rows) {
+    several_an_epoch = true;
+    survey = Survey();
+    MPN_TRY(read(nullptr, add));
+  }
   survey.Settle();
   MPN_TRY(read(&into.recorder.figures(), [&](int64_t line, Figures figures) {
     survey.Judge(figures);

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "engines/runs/figure_sense.h"
 #include "engines/runs/import/field.h"
 #include "engines/runs/named_figures.h"
 #include "engines/runs/show.h"
@@ -55,11 +56,26 @@ std::optional<int32_t> FigureStore::Learn(std::string_view name) {
   const auto id = static_cast<int32_t>(names_.size());
   names_.emplace_back();
   names_.back().text = std::string(name);
+  names_.back().has_sense = runs::SenseOf(names_.back().text) != runs::Sense::kUnknown;
   ids_.emplace(name, id);
   return id;
 }
 
-void FigureStore::Put(int64_t step, NamedValue figure) {
+int32_t FigureStore::LinesOf(int32_t id) {
+  if (const auto known = names_[static_cast<size_t>(id)].lines) return *known;
+  const auto lines = static_cast<int32_t>(names_.size());
+  names_[static_cast<size_t>(id)].lines = lines;
+  const std::string text = std::string(runs::kLinesOf) + names_[static_cast<size_t>(id)].text;
+  names_.emplace_back();
+  names_.back().text = text;
+  ++known_;  // no name of the log's
+  return lines;
+}
+
+void FigureStore::Put(int64_t step, NamedValue figure, int64_t line) {
+  if (line > 0 && names_[static_cast<size_t>(figure.name)].has_sense) {
+    Put(step, {LinesOf(figure.name), static_cast<double>(line)});
+  }
   if (values_ >= runs::kMostFigures) {
     ++values_left_out_;
     return;
@@ -118,6 +134,7 @@ std::string FigureStore::OthersText() const {
     return RankOf(field, LowerCase(name.text));
   };
   for (const Name& name : names_) {
+    if (runs::IsLinesOf(name.text)) continue;
     const Field field = FieldOf(LowerCase(name.text));
     const Name*& first = best[field];
     if (!first || rank(field, name) > rank(field, *first)) first = &name;
@@ -128,6 +145,7 @@ std::string FigureStore::OthersText() const {
   for (const Name& name : names_) most = std::max(most, name.steps);
   std::vector<std::string> others;
   for (const Name& name : names_) {
+    if (runs::IsLinesOf(name.text)) continue;
     const bool setting = !name.varies && name.first == std::floor(name.first);
     if (most >= kRecurs && (name.steps < kRecurs || setting)) continue;
     const Field field = FieldOf(LowerCase(name.text));

@@ -33,8 +33,9 @@ class FigureStore {
 
   // The name's number; nullopt for one that counts steps, and beyond what is kept.
   std::optional<int32_t> IdOf(std::string_view name);
-  // A value at a step; a later one wins.
-  void Put(int64_t step, NamedValue figure);
+  // A value at a step; a later one wins. `line`: that prints it, 0 where there is none. Of a figure
+  // whose name says which way is the good one the lines are kept as well (ReadLinesOfFigure).
+  void Put(int64_t step, NamedValue figure, int64_t line = 0);
 
   // The log goes back to `step`: what stands from there on belongs to the attempt `run_id` (0: to
   // none).
@@ -57,12 +58,15 @@ class FigureStore {
     int64_t steps = 0, last_step = 0;
     double first = 0;
     bool varies = false;
+    bool has_sense = false;
+    std::optional<int32_t> lines;  // the name under which its lines are kept
   };
   struct Hash {
     using is_transparent = void;
     size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
   std::optional<int32_t> Learn(std::string_view name);
+  int32_t LinesOf(int32_t name);
   void WritePart(int32_t name);
   void WriteCut(int64_t name, int64_t run_id, int64_t step);
 

@@ -187,7 +187,9 @@ void Placement::LeaveToBetter(const Figures& figures, int64_t step, StepFigures&
 }
 
 void Placement::PutNamed(int64_t step, const Figures& figures) {
-  for (const NamedValue& named : figures.named) recorder_.figures().Put(step, named);
+  for (const NamedValue& named : figures.named) {
+    recorder_.figures().Put(step, named, figures.line);
+  }
 }
 
 // At which step it is.

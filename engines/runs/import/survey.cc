@@ -198,6 +198,7 @@ void Survey::FindTurns(const Family& course) {
     even = even && segments[i].last_step == segments[i + 1].last_step;
   }
   size_t run = 0, before = 0;
+  int64_t runs = 0, epochs = 0;
   for (size_t i = 1; i < segments.size(); ++i) {
     const Segment& next = segments[i];
     const Segment& last = segments[i - 1];
@@ -209,6 +210,13 @@ void Survey::FindTurns(const Family& course) {
     turns_[next.record] = turn;
     before = i;
     if (turn == Turn::kRun) run = i;
+    runs += turn == Turn::kRun;
+    epochs += turn == Turn::kOn;
+  }
+  if (!even) return;
+  // What is equally long is all the same: epochs, or runs.
+  for (auto& [record, turn] : turns_) {
+    if (turn == Turn::kRun || turn == Turn::kOn) turn = runs > epochs ? Turn::kRun : Turn::kOn;
   }
 }
 
