@@ -25,7 +25,8 @@ class LogLines {
 
   // Of the run's step, from 1; nullopt where it stands in no line, or the format has none.
   std::optional<int64_t> Of(int64_t step) const;
-  // Whether each line prints the number of its step.
+  // Whether three quarters of the lines and more print the number of their step, or a bar of
+  // progress beside them does.
   bool say_their_steps() const { return say_their_steps_; }
 
   struct Line {

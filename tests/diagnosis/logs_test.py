@@ -85,4 +85,4 @@ def test_the_verdict_is_the_logs(name: str, logs: pathlib.Path) -> None:
 
 def test_that_the_system_killed_it_is_said(logs: pathlib.Path) -> None:
     headline = answer_of(logs / "logs_20/run07.log")["headline"]
-    assert "ended at step 1870 with SIGKILL" in headline
+    assert "ended after step 1870 with SIGKILL" in headline
