@@ -64,6 +64,20 @@ TEST(DiagnoseEarnedTest, AReturnIsAScore) {
   EXPECT_EQ(rises["verdict"], "healthy") << rises;
 }
 
+// The loss of a critic grows with the returns, and one that grows while they fall has diverged.
+TEST(DiagnoseEarnedTest, ALossThatRisesWithTheReturn) {
+  const auto judged = [](double gain) {
+    std::string text;
+    for (int step = 1; step <= 100; ++step) {
+      text += "episode " + std::to_string(step) + " avg_return " +
+              std::to_string(400 + gain * step) + " loss " + std::to_string(2 + 0.4 * step) + "\n";
+    }
+    return JudgeText(text)["verdict"];
+  };
+  EXPECT_EQ(judged(3), "healthy");
+  EXPECT_EQ(judged(-3), "broken");
+}
+
 TEST(DiagnoseEarnedTest, WordsOfAFaultAreHeard) {
   const std::string words = "[WARNING] NaN loss detected! Skipping batch.\n";
   const Json told = JudgeText(FallingLog(2, NoFigure, words));

@@ -65,7 +65,11 @@ Divergence FindDivergence(const Facts& facts) {
   return found;
 }
 
-bool LossRose(const Facts& facts) { return !facts.of_players && summary::LossRose(facts.summary); }
+bool LossRose(const Facts& facts) {
+  // The loss of a critic grows with the rewards that it has to tell.
+  const bool earns = facts.progress.rewarded && !facts.progress.scores.empty();
+  return !facts.of_players && !earns && summary::LossRose(facts.summary);
+}
 
 bool IsUndone(const Facts& facts) {
   const summary::Summary& s = facts.summary;

@@ -172,7 +172,9 @@ Progress FindProgress(const BlockSeries& losses, std::span<const runs::NamedSeri
     if (values.count() < static_cast<int64_t>(kFewest)) continue;
     progress.scores_shown += score;
     const std::string lower = LowerCase(series.name);
-    progress.rewarded = progress.rewarded || (score && lower.find("rew") != std::string::npos);
+    const bool reward =
+        lower.find("rew") != std::string::npos || lower.find("return") != std::string::npos;
+    progress.rewarded = progress.rewarded || (score && reward);
     auto improved = ImprovedBy(series.name, values, !score);
     if (improved) (score ? progress.scores : progress.evaluations).push_back(*std::move(improved));
     if (score) {
